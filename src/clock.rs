@@ -1,0 +1,171 @@
+//! [`Clock`]: where stamps come from.
+
+use crate::time::Timestamp;
+
+/// Something that tells the time.
+///
+/// No limiter holds a clock; the caller reads one and passes the stamp on.
+pub trait Clock {
+    /// The present instant.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for &C {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for alloc::boxed::Box<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+#[cfg(target_has_atomic = "ptr")]
+impl<C: Clock + ?Sized> Clock for alloc::sync::Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+#[cfg(target_has_atomic = "64")]
+pub use manual::ManualClock;
+#[cfg(feature = "std")]
+pub use system::SystemClock;
+
+#[cfg(target_has_atomic = "64")]
+mod manual {
+    use alloc::sync::Arc;
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use core::time::Duration;
+
+    use super::Clock;
+    use crate::time::Timestamp;
+
+    /// A clock that stands still until it is told otherwise: for tests and simulations, yours too.
+    ///
+    /// Clones share one time. It can also be set back, as real clocks are.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Direct, ManualClock, Quota, Timestamp, TokenBucket};
+    ///
+    /// let clock = ManualClock::new(Timestamp::from_secs(100));
+    /// let limiter = Direct::new(TokenBucket::new(Quota::per_second(1)));
+    /// assert!(limiter.allow(clock.now()));
+    /// assert!(!limiter.allow(clock.now()));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(limiter.allow(clock.now()));
+    /// ```
+    #[derive(Clone, Debug, Default)]
+    pub struct ManualClock {
+        nanos: Arc<AtomicU64>,
+    }
+
+    impl ManualClock {
+        /// A clock that shows `now`.
+        #[must_use]
+        pub fn new(now: Timestamp) -> Self {
+            Self {
+                nanos: Arc::new(AtomicU64::new(now.as_nanos())),
+            }
+        }
+
+        /// Shows `now` from here on, be it later or earlier than before.
+        pub fn set(&self, now: Timestamp) {
+            self.nanos.store(now.as_nanos(), Ordering::Release);
+        }
+
+        /// Goes forward; stops at [`Timestamp::MAX`].
+        pub fn advance(&self, by: Duration) {
+            self.change(|now| now + by);
+        }
+
+        /// Goes back; stops at [`Timestamp::EPOCH`].
+        pub fn rewind(&self, by: Duration) {
+            self.change(|now| now - by);
+        }
+
+        fn change(&self, to: impl Fn(Timestamp) -> Timestamp) {
+            let mut seen = self.nanos.load(Ordering::Relaxed);
+            // Release and acquire, so that what was done before the clock moved is seen by whoever sees the new time.
+            while let Err(newer) = self.nanos.compare_exchange_weak(
+                seen,
+                to(Timestamp::from_nanos(seen)).as_nanos(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                seen = newer;
+            }
+        }
+    }
+
+    impl Clock for ManualClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_nanos(self.nanos.load(Ordering::Acquire))
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+mod system {
+    use std::sync::OnceLock;
+    use std::time::{Instant, SystemTime};
+
+    use super::Clock;
+    use crate::time::Timestamp;
+
+    /// The system's monotonic clock, anchored at the Unix epoch once per process.
+    ///
+    /// The system's calendar is read when the process first asks for the time; from then on only
+    /// [`Instant`] counts. So the time never runs back, whatever is done to the calendar, a window of a minute is the
+    /// calendar's minute (as it stood at the start), and any two of these clocks agree.
+    ///
+    /// Where `Instant` stands still while the machine sleeps (Linux, macOS), so does this clock: limits refill later
+    /// than the calendar says, never earlier. On a machine without a calendar (it shows a time before 1970) the clock
+    /// starts at the epoch.
+    ///
+    /// ```
+    /// use tollgate::{Clock, SystemClock};
+    ///
+    /// let clock = SystemClock::new();
+    /// let earlier = clock.now();
+    /// assert!(SystemClock::new().now() >= earlier);
+    /// ```
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct SystemClock(());
+
+    impl SystemClock {
+        /// The process's clock.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self(())
+        }
+    }
+
+    impl Clock for SystemClock {
+        #[inline]
+        fn now(&self) -> Timestamp {
+            let anchor = ANCHOR.get_or_init(Anchor::here);
+            anchor.stamp + anchor.instant.elapsed()
+        }
+    }
+
+    /// One instant on both clocks.
+    struct Anchor {
+        instant: Instant,
+        stamp: Timestamp,
+    }
+
+    impl Anchor {
+        fn here() -> Self {
+            Self {
+                instant: Instant::now(),
+                stamp: Timestamp::from(SystemTime::now()),
+            }
+        }
+    }
+
+    static ANCHOR: OnceLock<Anchor> = OnceLock::new();
+}

@@ -1,0 +1,91 @@
+//! [`HolderTime`]: the time that whoever holds states decides at.
+//!
+//! A rule relies on time that does not run back, and real stamps do: threads read the clock, are put to sleep, and call
+//! in another order; and clocks are set back. The simplest idea is to keep an instant in each client's state and to take
+//! the later of the two, and it is what others do. It breaks on the most ordinary day: a bucket with a burst of two, two
+//! threads that ask at the same moment, stamps a microsecond apart. If the later stamp wins the race to the lock, the
+//! earlier one finds a bucket that lacks one unit *as of the future*, and both of a burst of two are not
+//! allowed whole. A burst of B sent at once by B threads must be, in every order.
+//!
+//! So time belongs to the holder and not to the state. A call is decided at the later of its stamp and the latest
+//! *charge* that the holder has seen: for a late stamp time stands still, and nothing is given twice. Only charges
+//! move it: a refused call, or a peek, must leave nothing behind, whatever stamp it came with.
+//!
+//! Standing still is right for microseconds; after the clock was set back by an hour it would shut everyone out
+//! for an hour. So a stamp that is more than [ten seconds](SET_BACK_NS) late means that the clock was set back: the
+//! difference is recorded and added to every stamp that follows. Time goes on from where it was, at the price that a
+//! window's grid leaves the calendar by as much. Each step of the clock gives a client one burst at most (when it jumps
+//! ahead, which cannot be told from time that has passed).
+
+use crate::decision::Decision;
+use crate::error::CostTooHigh;
+use crate::time::Timestamp;
+
+/// The time of one holder of states; every call takes its instant from here.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HolderTime {
+    latest_charge: Timestamp,
+    /// What is added to each stamp: how far the clock has been set back, all in all.
+    shift_ns: u64,
+}
+
+/// When a call is decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instant {
+    /// What the rule is asked.
+    pub(crate) now: Timestamp,
+    /// How much later that is than the caller's stamp (as the holder dates it).
+    lateness_ns: u64,
+    /// How far the clock was found to have been set back.
+    set_back_ns: u64,
+}
+
+impl HolderTime {
+    /// Dates a call that was stamped `stamp`.
+    #[inline]
+    pub(crate) fn date(&self, stamp: Timestamp) -> Instant {
+        let stamp = Timestamp::from_nanos(stamp.as_nanos().saturating_add(self.shift_ns));
+        let late_ns = self.latest_charge.nanos_since(stamp);
+        let was_set_back = late_ns > SET_BACK_NS;
+        Instant {
+            now: stamp.max(self.latest_charge),
+            lateness_ns: if was_set_back { 0 } else { late_ns },
+            set_back_ns: if was_set_back { late_ns } else { 0 },
+        }
+    }
+
+    /// Keeps what the call at `instant` has shown: that the clock was set back, and, if it charged, that time has come
+    /// so far. Gives the decision as its caller must read it.
+    #[inline]
+    pub(crate) fn note(&mut self, instant: Instant, decision: Decision) -> Decision {
+        self.shift_ns = self.shift_ns.saturating_add(instant.set_back_ns);
+        if decision.is_charged() {
+            self.latest_charge = instant.now;
+        }
+        decision.late_by(instant.lateness_ns)
+    }
+
+    /// The latest charge: what is idle by then is idle for every call that may come.
+    #[inline]
+    pub(crate) const fn latest_charge(&self) -> Timestamp {
+        self.latest_charge
+    }
+
+    /// Moves on to an instant at which states are forgotten: no call may be decided before it any more.
+    pub(crate) fn pass(&mut self, instant: Instant) {
+        self.shift_ns = self.shift_ns.saturating_add(instant.set_back_ns);
+        self.latest_charge = instant.now;
+    }
+}
+
+/// The answer to a cost of 1, which is never too high: limits and bursts are 1 or more.
+#[inline]
+pub(crate) fn always_fits(decision: Result<Decision, CostTooHigh>) -> Decision {
+    match decision {
+        Ok(decision) => decision,
+        Err(error) => unreachable!("every limit grants a cost of 1, but: {error}"),
+    }
+}
+
+/// A stamp this late is not a thread that was slow: the clock was set back.
+const SET_BACK_NS: u64 = 10_000_000_000;
