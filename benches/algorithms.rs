@@ -1,1 +1,174 @@
-fn main() {}
+//! What one decision costs: each rule alone, allowed and refused, of cost 1 and of cost n, and through `Direct` and
+//! `Keyed`; beside them what reading the clock costs, in the same run.
+//!
+//! Time is simulated and advances by a microsecond a call, so that nothing is answered from a clock that stands still.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use tollgate::{
+    Clock, Direct, FixedWindow, Keyed, LeakyBucket, Limiter, Policy, Quota, SlidingLog,
+    SlidingWindowCounter, SystemClock, TickingClock, Timestamp, TokenBucket,
+};
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1));
+    targets = clocks, rules, direct, keyed
+}
+criterion_main!(benches);
+
+fn clocks(c: &mut Criterion) {
+    let mut group = c.benchmark_group("clock");
+    group.bench_function("Instant::now", |b| b.iter(Instant::now));
+    group.bench_function("SystemClock", |b| b.iter(|| SystemClock::new().now()));
+    let ticking = TickingClock::new();
+    group.bench_function("TickingClock", |b| b.iter(|| ticking.now()));
+}
+
+fn rules(c: &mut Criterion) {
+    let mut group = c.benchmark_group("rule");
+    each_rule(|name, generous, exhausted| {
+        for cost in [1, 7] {
+            rule(
+                &mut group,
+                &format!("{name}/allowed/cost {cost}"),
+                generous,
+                cost,
+            );
+            rule(
+                &mut group,
+                &format!("{name}/refused/cost {cost}"),
+                exhausted,
+                cost,
+            );
+        }
+        match generous {
+            Policy::TokenBucket(limiter) => bare(&mut group, name, limiter),
+            Policy::LeakyBucket(limiter) => bare(&mut group, name, limiter),
+            Policy::FixedWindow(limiter) => bare(&mut group, name, limiter),
+            Policy::SlidingLog(limiter) => bare(&mut group, name, limiter),
+            Policy::SlidingWindowCounter(limiter) => bare(&mut group, name, limiter),
+            other => panic!("a rule without a bench: {other:?}"),
+        }
+    });
+}
+
+/// Through `Policy`, which chooses the rule at run time.
+fn rule(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, policy: Policy, cost: u64) {
+    let mut state = policy.fresh(START);
+    let _ = policy.check(
+        &mut state,
+        START,
+        policy.quota().limit().min(EXHAUSTED_LIMIT),
+    );
+    let mut time = Ticks::new();
+    group.bench_function(format!("policy/{name}"), |b| {
+        b.iter(|| {
+            policy
+                .check(&mut state, time.next(), black_box(cost))
+                .is_ok_and(|d| d.is_allowed())
+        });
+    });
+}
+
+/// The rule itself, whose type the compiler knows.
+fn bare<L: Limiter + Copy>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, limiter: L) {
+    let mut state = limiter.fresh(START);
+    let mut time = Ticks::new();
+    group.bench_function(format!("{name}/allowed"), |b| {
+        b.iter(|| {
+            limiter
+                .check(&mut state, time.next(), 1)
+                .is_ok_and(|d| d.is_allowed())
+        });
+    });
+    let mut time = Ticks::new();
+    group.bench_function(format!("{name}/allowed, all fields read"), |b| {
+        b.iter(|| {
+            limiter.check(&mut state, time.next(), 1).map(|d| {
+                (
+                    d.is_allowed(),
+                    d.remaining(),
+                    d.retry_after(),
+                    d.reset_after(),
+                    d.delay(),
+                )
+            })
+        });
+    });
+}
+
+fn direct(c: &mut Criterion) {
+    let mut group = c.benchmark_group("direct");
+    each_rule(|name, generous, exhausted| {
+        for (outcome, policy) in [("allowed", generous), ("refused", exhausted)] {
+            let limiter = Direct::new(policy);
+            let _ = limiter.check_n(policy.quota().limit().min(EXHAUSTED_LIMIT), START);
+            let mut time = Ticks::new();
+            group.bench_function(format!("{name}/{outcome}"), |b| {
+                b.iter(|| limiter.allow(time.next()));
+            });
+        }
+    });
+}
+
+fn keyed(c: &mut Criterion) {
+    let mut group = c.benchmark_group("keyed");
+    each_rule(|name, generous, exhausted| {
+        for (outcome, policy) in [("allowed", generous), ("refused", exhausted)] {
+            let limiter: Keyed<u64, _> = Keyed::new(policy);
+            let _ = limiter.check_n(&7, policy.quota().limit().min(EXHAUSTED_LIMIT), START);
+            let mut time = Ticks::new();
+            group.bench_function(format!("{name}/{outcome}"), |b| {
+                b.iter(|| limiter.allow(&7, time.next()));
+            });
+        }
+    });
+}
+
+/// Each rule with a quota that allows all of a bench, and one that is spent at its start and for its length.
+fn each_rule(mut bench: impl FnMut(&str, Policy, Policy)) {
+    let generous = Quota::per_hour(1 << 62);
+    let exhausted = Quota::per_day(EXHAUSTED_LIMIT);
+    // A log of one run per microsecond would measure the allocator.
+    let resolution = Duration::from_secs(1);
+    let rules: [(&str, fn(Quota, Duration) -> Policy); 5] = [
+        ("token-bucket", |quota, _| TokenBucket::new(quota).into()),
+        ("leaky-bucket", |quota, _| LeakyBucket::new(quota).into()),
+        ("fixed-window", |quota, _| FixedWindow::new(quota).into()),
+        ("sliding-log", |quota, resolution| {
+            SlidingLog::new(quota).with_resolution(resolution).into()
+        }),
+        ("sliding-window-counter", |quota, _| {
+            SlidingWindowCounter::new(quota).into()
+        }),
+    ];
+    for (name, rule) in rules {
+        bench(
+            name,
+            rule(generous, resolution),
+            rule(exhausted, resolution),
+        );
+    }
+}
+
+struct Ticks(u64);
+
+impl Ticks {
+    fn new() -> Self {
+        Self(START.as_nanos())
+    }
+
+    fn next(&mut self) -> Timestamp {
+        self.0 += 1_000;
+        Timestamp::from_nanos(self.0)
+    }
+}
+
+const START: Timestamp = Timestamp::from_secs(1_700_000_000);
+const EXHAUSTED_LIMIT: u64 = 7;

@@ -31,6 +31,7 @@ use core::time::Duration;
 pub struct Decision {
     allowed: bool,
     charged: bool,
+    store_full: bool,
     /// How much later than the caller's stamp the rule was asked (see `HolderTime`).
     lateness_ns: u64,
     basis: Basis,
@@ -43,6 +44,8 @@ pub(crate) enum Basis {
     Window(WindowBasis),
     Log(LogBasis),
     Counter(CounterBasis),
+    #[cfg(feature = "std")]
+    Waits(WaitsBasis),
 }
 
 impl Decision {
@@ -52,6 +55,7 @@ impl Decision {
         Self {
             allowed: true,
             charged: cost > 0,
+            store_full: false,
             lateness_ns: 0,
             basis,
         }
@@ -63,8 +67,21 @@ impl Decision {
         Self {
             allowed,
             charged: false,
+            store_full: false,
             lateness_ns: 0,
             basis,
+        }
+    }
+
+    /// A store has no room for the client, who was refused or let through for that reason and not by the limit.
+    #[cfg(feature = "std")]
+    pub(crate) const fn for_want_of_room(basis: WaitsBasis, allowed: bool) -> Self {
+        Self {
+            allowed,
+            charged: false,
+            store_full: true,
+            lateness_ns: 0,
+            basis: Basis::Waits(basis),
         }
     }
 
@@ -89,6 +106,13 @@ impl Decision {
         self.allowed
     }
 
+    /// Whether a store that was full decided this, and not the limit: see [`WhenFull`](crate::keyed::WhenFull).
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub const fn is_store_full(&self) -> bool {
+        self.store_full
+    }
+
     /// The units that the quota grants per period.
     #[inline]
     #[must_use]
@@ -98,6 +122,8 @@ impl Decision {
             Basis::Window(window) => window.limit,
             Basis::Log(log) => log.limit,
             Basis::Counter(counter) => counter.limit,
+            #[cfg(feature = "std")]
+            Basis::Waits(waits) => waits.limit,
         }
     }
 
@@ -112,6 +138,8 @@ impl Decision {
             Basis::Window(window) => window.limit.saturating_sub(window.counted(self.charged)),
             Basis::Log(log) => log.limit.saturating_sub(log.counted(self.charged)),
             Basis::Counter(counter) => counter.remaining(self.charged),
+            #[cfg(feature = "std")]
+            Basis::Waits(_) => 0,
         }
     }
 
@@ -121,14 +149,20 @@ impl Decision {
     #[inline]
     #[must_use]
     pub fn retry_after(&self) -> Duration {
+        Duration::from_nanos(self.retry_after_ns())
+    }
+
+    pub(crate) fn retry_after_ns(&self) -> u64 {
         if self.allowed {
-            return Duration::ZERO;
+            return 0;
         }
-        self.wait(match &self.basis {
+        self.wait_ns(match &self.basis {
             Basis::Bucket(bucket) => bucket.retry_ns(),
             Basis::Window(window) => window.left_ns,
             Basis::Log(log) => log.retry_ns,
             Basis::Counter(counter) => counter.retry_ns(),
+            #[cfg(feature = "std")]
+            Basis::Waits(waits) => waits.retry_ns,
         })
     }
 
@@ -136,11 +170,17 @@ impl Decision {
     #[inline]
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        self.wait(match &self.basis {
+        Duration::from_nanos(self.reset_after_ns())
+    }
+
+    pub(crate) fn reset_after_ns(&self) -> u64 {
+        self.wait_ns(match &self.basis {
             Basis::Bucket(bucket) => bucket.reset_ns(self.charged),
             Basis::Window(window) => window.reset_ns(self.charged),
             Basis::Log(log) => log.reset_ns(self.charged),
             Basis::Counter(counter) => counter.reset_ns(self.charged),
+            #[cfg(feature = "std")]
+            Basis::Waits(waits) => waits.reset_ns,
         })
     }
 
@@ -151,17 +191,17 @@ impl Decision {
     pub fn delay(&self) -> Duration {
         match &self.basis {
             Basis::Bucket(bucket) if bucket.shapes && self.allowed && bucket.cost > 0 => {
-                self.wait(bucket.drain_ns())
+                Duration::from_nanos(self.wait_ns(bucket.drain_ns()))
             }
             _ => Duration::ZERO,
         }
     }
 
     /// A wait from the instant decided at, as the caller must count it. What is over already stays so.
-    fn wait(&self, wait_ns: u64) -> Duration {
+    fn wait_ns(&self, wait_ns: u64) -> u64 {
         match wait_ns {
-            0 => Duration::ZERO,
-            _ => Duration::from_nanos(wait_ns.saturating_add(self.lateness_ns)),
+            0 => 0,
+            _ => wait_ns.saturating_add(self.lateness_ns),
         }
     }
 }
@@ -170,6 +210,7 @@ impl Decision {
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
         self.allowed == other.allowed
+            && self.store_full == other.store_full
             && self.limit() == other.limit()
             && self.remaining() == other.remaining()
             && self.retry_after() == other.retry_after()
@@ -393,6 +434,15 @@ impl CounterBasis {
             0
         }
     }
+}
+
+/// A decision of which only the waits are known; nothing remains.
+#[cfg(feature = "std")]
+#[derive(Clone, Copy)]
+pub(crate) struct WaitsBasis {
+    pub(crate) limit: u64,
+    pub(crate) retry_ns: u64,
+    pub(crate) reset_ns: u64,
 }
 
 #[inline]

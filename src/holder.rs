@@ -40,6 +40,19 @@ pub(crate) struct Instant {
     set_back_ns: u64,
 }
 
+impl Instant {
+    /// Whether this call has found that the clock was set back.
+    #[inline]
+    pub(crate) const fn clock_was_set_back(&self) -> bool {
+        self.set_back_ns > 0
+    }
+
+    /// How long the caller must wait, from its own stamp, for `at`.
+    pub(crate) fn wait_until(&self, at: Timestamp) -> u64 {
+        at.nanos_since(self.now).saturating_add(self.lateness_ns)
+    }
+}
+
 impl HolderTime {
     /// Dates a call that was stamped `stamp`.
     #[inline]
@@ -63,12 +76,6 @@ impl HolderTime {
             self.latest_charge = instant.now;
         }
         decision.late_by(instant.lateness_ns)
-    }
-
-    /// The latest charge: what is idle by then is idle for every call that may come.
-    #[inline]
-    pub(crate) const fn latest_charge(&self) -> Timestamp {
-        self.latest_charge
     }
 
     /// Moves on to an instant at which states are forgotten: no call may be decided before it any more.

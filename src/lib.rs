@@ -27,7 +27,7 @@ pub use clock::Clock;
 #[cfg(target_has_atomic = "64")]
 pub use clock::ManualClock;
 #[cfg(feature = "std")]
-pub use clock::SystemClock;
+pub use clock::{SystemClock, TickingClock};
 pub use decision::Decision;
 #[cfg(feature = "std")]
 pub use direct::Direct;

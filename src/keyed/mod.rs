@@ -1,20 +1,26 @@
 //! [`Keyed`]: a limit per client.
 
+mod denials;
 mod hasher;
 mod lookup;
+mod room;
 mod shard;
+mod sync;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 use parking_lot::Mutex;
 
+use self::denials::{Denial, Denials, LinesOfShard};
 pub use self::hasher::RandomState;
 pub use self::lookup::Lookup;
-use self::shard::Shard;
-use crate::decision::Decision;
+pub use self::room::WhenFull;
+use self::room::{KEYS_PER_SHARD, MOST_LOOKED_AT, Room};
+use self::shard::{Rules, Shard};
+use crate::decision::{Basis, Decision, WaitsBasis};
 use crate::error::CostTooHigh;
-use crate::holder::always_fits;
+use crate::holder::{Instant, always_fits};
 use crate::limiter::Limiter;
 use crate::time::Timestamp;
 
@@ -35,9 +41,18 @@ use crate::time::Timestamp;
 ///
 /// # Memory
 ///
-/// A state that is idle, that is, as good as fresh, is forgotten when room is needed: this changes no decision. So the
-/// store holds the clients that are not idle, and at most as many again that are. There is no background thread;
-/// [`sweep`](Self::sweep) forgets at once all that are idle.
+/// A state that is idle, that is, as good as fresh, may be forgotten: this changes no decision. Each newcomer sweeps a few
+/// slots of its shard and forgets what is idle there, so the store follows the clients that are not idle, at most about
+/// three times as many, and a flood of keys that come once is forgotten as it passes. There is no background thread, and
+/// no call does more than a shard's growth. [`with_max_keys`](Self::with_max_keys) sets a hard cap besides, and
+/// [`sweep`](Self::sweep) forgets at once all that is idle.
+///
+/// # Speed under attack
+///
+/// A client that was refused is refused again, until its wait is over, at the cost of a hash and one cache line, without a
+/// lock: a small table remembers hot refusals. It tells clients by their 64-bit hash, so two keys of one hash would
+/// share refusals; with a thousand refused clients the odds are one in 10¹⁶ per call. Such an answer is right for the
+/// caller's own stamp.
 ///
 /// ```
 /// use tollgate::{Keyed, Quota, Timestamp, TokenBucket};
@@ -52,12 +67,26 @@ use crate::time::Timestamp;
 pub struct Keyed<K, L: Limiter, H = RandomState> {
     limiter: L,
     hasher: H,
-    shards: Box<[OwnLine<K, L>]>,
+    shards: Box<[OwnLine<K, L::State>]>,
+    denials: Denials,
+    room: Option<Room>,
 }
 
-/// Alone on its cache lines (two, for processors fetch them in pairs), so that one shard's lock slows no other.
+/// A shard alone on its cache lines (two, for processors fetch them in pairs), so that its lock slows no other.
 #[repr(align(128))]
-struct OwnLine<K, L: Limiter>(Mutex<Shard<K, L>>);
+struct OwnLine<K, S>(Mutex<Shard<K, S>>);
+
+/// What a store holds, and has done since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The clients it holds; some may be idle.
+    pub keys: usize,
+    /// How many states were forgotten, idle or for want of room.
+    pub forgotten: u64,
+    /// How many calls of newcomers were refused for want of room, or let through unrecorded.
+    pub refused_for_room: u64,
+}
 
 impl<K: Hash + Eq, L: Limiter> Keyed<K, L> {
     /// A store in which every client is fresh.
@@ -83,10 +112,51 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         Self {
             limiter,
             hasher,
-            shards: (0..SHARDS)
-                .map(|_| OwnLine(Mutex::new(Shard::new())))
-                .collect(),
+            shards: new_shards(SHARDS),
+            denials: Denials::new(),
+            room: None,
         }
+    }
+
+    /// The same, holding at most `max_keys` clients; what becomes of others when it is full says
+    /// [`when_full`](Self::when_full). Whatever the store held is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If `max_keys` is 0.
+    ///
+    /// ```
+    /// use tollgate::{Keyed, Quota, Timestamp, TokenBucket, keyed::WhenFull};
+    ///
+    /// let limiter: Keyed<u64, _> = Keyed::new(TokenBucket::new(Quota::per_minute(10)))
+    ///     .with_max_keys(2)
+    ///     .when_full(WhenFull::RefuseNewcomer);
+    /// let now = Timestamp::from_secs(1_000);
+    /// assert!(limiter.allow(&1, now) && limiter.allow(&2, now));
+    /// let newcomer = limiter.check(&3, now);
+    /// assert!(!newcomer.is_allowed() && newcomer.is_store_full());
+    /// assert!(limiter.allow(&1, now), "those who are known are served");
+    /// ```
+    #[must_use]
+    pub fn with_max_keys(mut self, max_keys: usize) -> Self {
+        assert!(max_keys > 0, "a store must have room for at least one key");
+        let shards = (max_keys / KEYS_PER_SHARD).clamp(1, SHARDS);
+        let shards = 1 << shards.ilog2();
+        let when_full = self
+            .room
+            .map_or_else(WhenFull::default, |room| room.when_full);
+        self.shards = new_shards(shards);
+        self.room = Some(Room::new(max_keys, when_full));
+        self
+    }
+
+    /// The same, dealing so with newcomers when [`max_keys`](Self::with_max_keys) is reached.
+    #[must_use]
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        let max_keys = self.room.map_or(usize::MAX, |room| room.max_keys);
+        self.room = Some(Room::new(max_keys, when_full));
+        self.shards = new_shards(self.shards.len());
+        self
     }
 
     /// Whether a request of cost 1 by `key` may go at `now`; if so, its unit is spent.
@@ -114,8 +184,22 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         now: Timestamp,
     ) -> Result<Decision, CostTooHigh> {
         let hash = self.hasher.hash_one(key);
+        if cost == 1 {
+            if let Some(denial) = self.denials.find(hash, now.as_nanos()) {
+                return Ok(Decision::uncharged(denial.basis(now), false));
+            }
+        }
         let mut shard = self.shard(hash).lock();
-        shard.check(&self.limiter, &self.hasher, hash, key, cost, now)
+        let instant = shard.date(now);
+        let decision = match shard.check(&self.limiter, (hash, key), cost, instant) {
+            Some(decision) => decision?,
+            None => self.check_newcomer(&mut shard, (hash, key), cost, now, instant)?,
+        };
+        let decision = shard.note(&self.denials, now, instant, decision);
+        if cost == 1 && !decision.is_allowed() {
+            self.note_denial(&mut shard, hash, (now, instant), &decision);
+        }
+        Ok(decision)
     }
 
     /// The decision that [`check`](Self::check) would take, spending nothing and creating nothing.
@@ -137,17 +221,22 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     ) -> Result<Decision, CostTooHigh> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
-        shard.peek(&self.limiter, hash, key, cost, now)
+        let instant = shard.date(now);
+        let decision = shard.peek(&self.limiter, (hash, key), cost, instant)?;
+        Ok(shard.note(&self.denials, now, instant, decision))
     }
 
     /// Forgets every client that is idle at `now`, and says how many those were.
     ///
     /// No decision changes by it. A service needs it only to give memory back after a crowd has gone.
     pub fn sweep(&self, now: Timestamp) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.0.lock().sweep(&self.limiter, &self.hasher, now))
-            .sum()
+        let mut forgotten = 0;
+        for shard in &self.shards {
+            let of_shard = shard.0.lock().sweep(&self.rules(), now);
+            self.give_back(of_shard);
+            forgotten += of_shard;
+        }
+        forgotten
     }
 
     /// How many clients the store holds; some of them may be idle. Other threads may change it as it is counted.
@@ -162,6 +251,19 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         self.shards.iter().all(|shard| shard.0.lock().len() == 0)
     }
 
+    /// What the store holds and has done. Other threads may change it as it is counted.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        for shard in &self.shards {
+            let shard = shard.0.lock();
+            stats.keys += shard.len();
+            stats.forgotten += shard.forgotten();
+            stats.refused_for_room += shard.refused_for_room();
+        }
+        stats
+    }
+
     /// The rule.
     #[must_use]
     pub const fn limiter(&self) -> &L {
@@ -169,11 +271,205 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     }
 
     #[inline]
-    fn shard(&self, hash: u64) -> &Mutex<Shard<K, L>> {
-        // The table in a shard uses the hash's lowest and highest bits: these are neither.
-        let index = (hash >> 32) as usize % SHARDS;
+    fn shard(&self, hash: u64) -> &Mutex<Shard<K, L::State>> {
+        // A power of two of them, by bits that the table in a shard uses neither for the place nor for the tag.
+        let index = (hash >> 32) as usize & (self.shards.len() - 1);
         &self.shards[index].0
     }
+
+    fn rules(&self) -> Rules<'_, L, H> {
+        Rules {
+            limiter: &self.limiter,
+            hasher: &self.hasher,
+            denials: &self.denials,
+        }
+    }
+
+    /// Decides a call of a client that is not known, and keeps its state if it was charged.
+    #[cold]
+    #[inline(never)]
+    fn check_newcomer<Q: Lookup<K> + ?Sized>(
+        &self,
+        shard: &mut Shard<K, L::State>,
+        (hash, key): (u64, &Q),
+        cost: u64,
+        stamp: Timestamp,
+        instant: Instant,
+    ) -> Result<Decision, CostTooHigh> {
+        let mut state = self.limiter.fresh(instant.now);
+        let decision = self.limiter.check(&mut state, instant.now, cost)?;
+        if !decision.is_charged() {
+            return Ok(decision);
+        }
+        if let Some(room) = &self.room {
+            if !room.take() {
+                if let Err(wait_ns) = self.find_room(room, shard, stamp, instant) {
+                    shard.count_refused_for_room();
+                    let waits = WaitsBasis {
+                        limit: decision.limit(),
+                        retry_ns: wait_ns,
+                        reset_ns: 0,
+                    };
+                    let allowed = room.when_full == WhenFull::AllowUnrecorded;
+                    return Ok(Decision::for_want_of_room(waits, allowed));
+                }
+            }
+        }
+        let forgotten = shard.insert(&self.rules(), hash, key.to_key(), state, instant);
+        self.give_back(forgotten);
+        Ok(decision)
+    }
+
+    /// Finds a place in a full store by forgetting somebody. Otherwise says how long it may be until a place is free, for
+    /// a caller that calls at `instant`.
+    fn find_room(
+        &self,
+        room: &Room,
+        own: &mut Shard<K, L::State>,
+        stamp: Timestamp,
+        instant: Instant,
+    ) -> Result<(), u64> {
+        let mut left = MOST_LOOKED_AT;
+        let found_idle = self.visit_shards(room, own, (stamp, instant), |shard, instant| {
+            let swept = shard.forget_idle(&self.limiter, instant, usize::MAX, left);
+            left -= swept.seen;
+            // One of the places is the newcomer's.
+            self.give_back(swept.forgotten.saturating_sub(1));
+            match swept.forgotten {
+                0 if left > 0 => Visit::Next,
+                0 => Visit::Stop,
+                _ => Visit::Found,
+            }
+        });
+        if found_idle {
+            return Ok(());
+        }
+        if room.when_full == WhenFull::ForgetNearestToIdle
+            && self.visit_shards(room, own, (stamp, instant), |shard, instant| {
+                if shard.forget_nearest_to_idle(&self.limiter, instant) {
+                    Visit::Found
+                } else if shard.len() == 0 {
+                    Visit::Next
+                } else {
+                    Visit::Stop
+                }
+            })
+        {
+            return Ok(());
+        }
+        Err(match own.first_idle_at(&self.limiter) {
+            Some(idle_at) => instant.wait_until(idle_at),
+            None => self.limiter.quota().period_ns(),
+        })
+    }
+
+    /// Visits one's own shard, whose lock is held, and then the others from where the last search ended, until `visit`
+    /// has found what it looks for; says whether it has.
+    ///
+    /// Two callers may each hold a lock and want the other's: so only locks that are free are taken.
+    fn visit_shards(
+        &self,
+        room: &Room,
+        own: &mut Shard<K, L::State>,
+        (stamp, instant): (Timestamp, Instant),
+        mut visit: impl FnMut(&mut Shard<K, L::State>, Instant) -> Visit,
+    ) -> bool {
+        // In one's own, the charge of the newcomer will move the time on.
+        match visit(own, instant) {
+            Visit::Found => return true,
+            Visit::Stop => return false,
+            Visit::Next => {}
+        }
+        for _ in 1..self.shards.len() {
+            let index = room.next_shard() % self.shards.len();
+            // Its own is not free, so it is not visited again.
+            let Some(mut shard) = self.shards[index].0.try_lock() else {
+                continue;
+            };
+            let instant = shard.date(stamp);
+            match visit(&mut shard, instant) {
+                Visit::Found => {
+                    shard.pass(&self.denials, stamp, instant);
+                    return true;
+                }
+                Visit::Stop => return false,
+                Visit::Next => {}
+            }
+        }
+        false
+    }
+
+    fn give_back(&self, places: usize) {
+        if let Some(room) = &self.room {
+            room.give_back(places);
+        }
+    }
+
+    /// Notes a refusal, so that the next is answered without the shard.
+    #[inline]
+    fn note_denial(
+        &self,
+        shard: &mut Shard<K, L::State>,
+        hash: u64,
+        (stamp, instant): (Timestamp, Instant),
+        decision: &Decision,
+    ) {
+        if decision.is_store_full() {
+            return;
+        }
+        if let Some(denial) = Denial::of(stamp, instant, decision) {
+            self.denials.note(hash, denial);
+            shard.noted_until(denial.until_ns);
+        }
+    }
+}
+
+impl Denial {
+    /// What a refusal of cost 1 says, in its caller's stamps.
+    ///
+    /// `None` where the end of time is near: a wait that saturates, or that ends beyond the last stamp, has no end that
+    /// a stamp could be compared with.
+    fn of(stamp: Timestamp, instant: Instant, decision: &Decision) -> Option<Self> {
+        let stamp_ns = stamp.as_nanos();
+        let retry_ns = decision.retry_after_ns();
+        let reset_ns = decision.reset_after_ns();
+        let last = Timestamp::MAX.as_nanos();
+        if instant.now.as_nanos().checked_add(reset_ns.max(retry_ns))? > last {
+            return None;
+        }
+        Some(Self {
+            since_ns: stamp_ns,
+            until_ns: stamp_ns.checked_add(retry_ns)?,
+            reset_at_ns: stamp_ns.checked_add(reset_ns)?,
+            limit: decision.limit(),
+        })
+    }
+
+    /// The decision that the store would take at `now`: of a cost of 1 that is refused, less than one unit remains.
+    fn basis(&self, now: Timestamp) -> Basis {
+        Basis::Waits(WaitsBasis {
+            limit: self.limit,
+            retry_ns: self.until_ns.saturating_sub(now.as_nanos()),
+            reset_ns: self.reset_at_ns.saturating_sub(now.as_nanos()),
+        })
+    }
+}
+
+/// How a search through the shards goes on.
+enum Visit {
+    Found,
+    Next,
+    Stop,
+}
+
+fn new_shards<K: Hash, S>(count: usize) -> Box<[OwnLine<K, S>]> {
+    (0..count)
+        .map(|first| LinesOfShard {
+            first,
+            shards: count,
+        })
+        .map(|lines| OwnLine(Mutex::new(Shard::new(lines))))
+        .collect()
 }
 
 impl<K, L: Limiter + fmt::Debug, H> fmt::Debug for Keyed<K, L, H> {
@@ -184,4 +480,11 @@ impl<K, L: Limiter + fmt::Debug, H> fmt::Debug for Keyed<K, L, H> {
     }
 }
 
-const SHARDS: usize = 64;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+/// Enough that a shard's growth is no stall: of ten million clients, one holds forty thousand. A power of two that divides
+/// [`denials::LINES`].
+const SHARDS: usize = 256;
+
+const _: () = assert!(SHARDS.is_power_of_two() && denials::LINES % SHARDS == 0);

@@ -4,16 +4,26 @@ use std::hash::{BuildHasher, Hash};
 
 use hashbrown::HashTable;
 
+use super::denials::{Denials, LinesOfShard, MARK_EVERY_NS};
 use super::lookup::Lookup;
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
-use crate::holder::HolderTime;
+use crate::holder::{HolderTime, Instant};
 use crate::limiter::Limiter;
 use crate::time::Timestamp;
 
-pub(super) struct Shard<K, L: Limiter> {
-    clients: HashTable<Client<K, L::State>>,
+pub(super) struct Shard<K, S> {
+    clients: HashTable<Client<K, S>>,
     time: HolderTime,
+    /// The bucket of the table that is swept next.
+    hand: usize,
+    /// From this stamp on a charge concerns the table of denials: one of this shard's notes ends, or the newest charge
+    /// must be told.
+    alarm_at_ns: u64,
+    /// Which lines of the table of denials are this shard's.
+    lines: LinesOfShard,
+    forgotten: u64,
+    refused_for_room: u64,
 }
 
 struct Client<K, S> {
@@ -21,73 +31,237 @@ struct Client<K, S> {
     state: S,
 }
 
-impl<K: Hash, L: Limiter> Shard<K, L> {
-    pub(super) fn new() -> Self {
+/// What a shard needs of its store.
+pub(super) struct Rules<'a, L, H> {
+    pub(super) limiter: &'a L,
+    pub(super) hasher: &'a H,
+    pub(super) denials: &'a Denials,
+}
+
+/// What a hand that went over some buckets has found.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Swept {
+    /// How many states it looked at.
+    pub(super) seen: usize,
+    /// How many of them were idle, and are forgotten now.
+    pub(super) forgotten: usize,
+}
+
+impl<K: Hash, S> Shard<K, S> {
+    pub(super) fn new(lines: LinesOfShard) -> Self {
         Self {
             clients: HashTable::new(),
             time: HolderTime::default(),
+            hand: 0,
+            alarm_at_ns: 0,
+            lines,
+            forgotten: 0,
+            refused_for_room: 0,
         }
     }
 
     #[inline]
-    pub(super) fn check<Q: Lookup<K> + ?Sized, H: BuildHasher>(
+    pub(super) fn date(&self, stamp: Timestamp) -> Instant {
+        self.time.date(stamp)
+    }
+
+    /// Decides a call of a client that is known; `None` for one that is not.
+    #[inline]
+    pub(super) fn check<Q: Lookup<K> + ?Sized, L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
-        hasher: &H,
-        hash: u64,
-        key: &Q,
+        (hash, key): (u64, &Q),
         cost: u64,
-        stamp: Timestamp,
+        instant: Instant,
+    ) -> Option<Result<Decision, CostTooHigh>> {
+        let client = self.clients.find_mut(hash, |client| key.is(&client.key))?;
+        Some(limiter.check(&mut client.state, instant.now, cost))
+    }
+
+    pub(super) fn peek<Q: Lookup<K> + ?Sized, L: Limiter<State = S>>(
+        &self,
+        limiter: &L,
+        (hash, key): (u64, &Q),
+        cost: u64,
+        instant: Instant,
     ) -> Result<Decision, CostTooHigh> {
-        let instant = self.time.date(stamp);
-        let decision = match self.clients.find_mut(hash, |client| key.is(&client.key)) {
-            Some(client) => limiter.check(&mut client.state, instant.now, cost)?,
-            None => {
-                let mut state = limiter.fresh(instant.now);
-                let decision = limiter.check(&mut state, instant.now, cost)?;
-                if decision.is_charged() {
-                    let key = key.to_key();
-                    self.insert(limiter, hasher, hash, Client { key, state });
-                }
-                decision
+        match self.clients.find(hash, |client| key.is(&client.key)) {
+            Some(client) => limiter.peek(&client.state, instant.now, cost),
+            None => limiter.peek(&limiter.fresh(instant.now), instant.now, cost),
+        }
+    }
+
+    /// Keeps what a call has shown of the time, and gives its decision as its caller must read it.
+    #[inline]
+    pub(super) fn note(
+        &mut self,
+        denials: &Denials,
+        stamp: Timestamp,
+        instant: Instant,
+        decision: Decision,
+    ) -> Decision {
+        if instant.clock_was_set_back() {
+            self.restart(denials, stamp);
+        }
+        if decision.is_charged() && stamp.as_nanos() >= self.alarm_at_ns {
+            self.time_has_come_to(stamp, denials);
+        }
+        self.time.note(instant, decision)
+    }
+
+    /// Keeps that a refusal was noted which ends at a stamp.
+    #[inline]
+    pub(super) fn noted_until(&mut self, until_ns: u64) {
+        self.alarm_at_ns = self.alarm_at_ns.min(until_ns);
+    }
+
+    #[cold]
+    fn restart(&mut self, denials: &Denials, stamp: Timestamp) {
+        denials.restart(stamp.as_nanos());
+        self.alarm_at_ns = 0;
+    }
+
+    #[cold]
+    fn time_has_come_to(&mut self, stamp: Timestamp, denials: &Denials) {
+        denials.mark_charge(stamp.as_nanos());
+        let next_end_ns = denials.expire(self.lines, stamp.as_nanos());
+        self.alarm_at_ns = next_end_ns.min(stamp.as_nanos().saturating_add(MARK_EVERY_NS));
+    }
+
+    /// Adds a client who was just charged at `instant`. Returns how many idle ones were forgotten on the way.
+    ///
+    /// Each newcomer sweeps a few buckets, so that the hand has been all round the table before as many newcomers have
+    /// come as a quarter of it: a flood of keys that come once is forgotten as it passes, and no call sweeps all.
+    pub(super) fn insert<L: Limiter<State = S>, H: BuildHasher>(
+        &mut self,
+        rules: &Rules<'_, L, H>,
+        hash: u64,
+        key: K,
+        state: S,
+        instant: Instant,
+    ) -> usize {
+        let rehash = |client: &Client<K, S>| rules.hasher.hash_one(&client.key);
+        let forgotten = self
+            .forget_idle(rules.limiter, instant, BUCKETS_PER_NEWCOMER, usize::MAX)
+            .forgotten;
+        if self.hand == 0 && self.clients.num_buckets() > 8 * self.clients.len().max(8) {
+            // Once round, and next to nothing is left: a crowd has gone.
+            self.clients.shrink_to(2 * self.clients.len(), rehash);
+        }
+        self.clients
+            .insert_unique(hash, Client { key, state }, rehash);
+        forgotten
+    }
+
+    /// Moves the hand over up to `buckets` of the table and `most` states, at most once round, and forgets those that are
+    /// idle at `instant`.
+    ///
+    /// The caller charges at `instant`, or [passes](Self::pass) it.
+    pub(super) fn forget_idle<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        instant: Instant,
+        buckets: usize,
+        most: usize,
+    ) -> Swept {
+        let mut swept = Swept::default();
+        for _ in 0..buckets.min(self.clients.num_buckets()) {
+            if swept.seen == most {
+                break;
             }
-        };
-        Ok(self.time.note(instant, decision))
+            let bucket = self.move_hand();
+            if let Ok(client) = self.clients.get_bucket_entry(bucket) {
+                swept.seen += 1;
+                if limiter.is_idle(&client.get().state, instant.now) {
+                    client.remove();
+                    swept.forgotten += 1;
+                }
+            }
+        }
+        self.forgotten += swept.forgotten as u64;
+        swept
     }
 
-    pub(super) fn peek<Q: Lookup<K> + ?Sized>(
+    /// Forgets, of the next few states, the one that is nearest to idle; never that of a client who would be refused at
+    /// `instant`, for to be forgotten would be a new budget. Says whether there was one.
+    ///
+    /// The caller charges at `instant`, or [passes](Self::pass) it.
+    pub(super) fn forget_nearest_to_idle<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
-        hash: u64,
-        key: &Q,
-        cost: u64,
-        stamp: Timestamp,
-    ) -> Result<Decision, CostTooHigh> {
-        let instant = self.time.date(stamp);
-        let decision = match self.clients.find(hash, |client| key.is(&client.key)) {
-            Some(client) => limiter.peek(&client.state, instant.now, cost)?,
-            None => limiter.peek(&limiter.fresh(instant.now), instant.now, cost)?,
+        instant: Instant,
+    ) -> bool {
+        let nearest = self
+            .sample()
+            .filter_map(|bucket| Some((bucket, &self.clients.get_bucket(bucket)?.state)))
+            .filter(|(_, state)| {
+                let next = limiter.peek(state, instant.now, 1);
+                next.is_ok_and(|decision| decision.is_allowed())
+            })
+            .min_by_key(|(_, state)| limiter.idle_at(state))
+            .map(|(bucket, _)| bucket);
+        let Some(bucket) = nearest else { return false };
+        self.hand = bucket;
+        let Ok(client) = self.clients.get_bucket_entry(bucket) else {
+            return false;
         };
-        Ok(self.time.note(instant, decision))
+        client.remove();
+        self.forgotten += 1;
+        true
     }
 
-    /// Forgets the states that are idle at `stamp`, and says how many.
-    pub(super) fn sweep<H: BuildHasher>(
+    /// When the first of the next few states is idle.
+    pub(super) fn first_idle_at<L: Limiter<State = S>>(&self, limiter: &L) -> Option<Timestamp> {
+        self.sample()
+            .filter_map(|bucket| self.clients.get_bucket(bucket))
+            .map(|client| limiter.idle_at(&client.state))
+            .min()
+    }
+
+    /// The buckets of the next few states.
+    fn sample(&self) -> impl Iterator<Item = usize> {
+        let buckets = self.clients.num_buckets();
+        (0..buckets)
+            .map(move |step| (self.hand + step) % buckets)
+            .filter(|&bucket| self.clients.get_bucket(bucket).is_some())
+            .take(SAMPLE)
+    }
+
+    /// The bucket under the hand, which goes on to the next.
+    fn move_hand(&mut self) -> usize {
+        let buckets = self.clients.num_buckets();
+        let bucket = if self.hand < buckets { self.hand } else { 0 };
+        self.hand = if bucket + 1 < buckets { bucket + 1 } else { 0 };
+        bucket
+    }
+
+    /// Moves on to an instant at which states were forgotten, unless a charge does so.
+    pub(super) fn pass(&mut self, denials: &Denials, stamp: Timestamp, instant: Instant) {
+        if instant.clock_was_set_back() {
+            self.restart(denials, stamp);
+        }
+        self.time_has_come_to(stamp, denials);
+        self.time.pass(instant);
+    }
+
+    /// Forgets all states that are idle at `stamp`, and says how many.
+    pub(super) fn sweep<L: Limiter<State = S>, H: BuildHasher>(
         &mut self,
-        limiter: &L,
-        hasher: &H,
+        rules: &Rules<'_, L, H>,
         stamp: Timestamp,
     ) -> usize {
-        let instant = self.time.date(stamp);
+        let instant = self.date(stamp);
         let before = self.clients.len();
         self.clients
-            .retain(|client| !limiter.is_idle(&client.state, instant.now));
+            .retain(|client| !rules.limiter.is_idle(&client.state, instant.now));
         let forgotten = before - self.clients.len();
         if forgotten > 0 {
-            self.time.pass(instant);
+            self.pass(rules.denials, stamp, instant);
+            self.forgotten += forgotten as u64;
             self.clients.shrink_to(2 * self.clients.len(), |client| {
-                hasher.hash_one(&client.key)
+                rules.hasher.hash_one(&client.key)
             });
+            self.hand = 0;
         }
         forgotten
     }
@@ -96,22 +270,21 @@ impl<K: Hash, L: Limiter> Shard<K, L> {
         self.clients.len()
     }
 
-    #[cold]
-    #[inline(never)]
-    fn insert<H: BuildHasher>(
-        &mut self,
-        limiter: &L,
-        hasher: &H,
-        hash: u64,
-        client: Client<K, L::State>,
-    ) {
-        if self.clients.len() == self.clients.capacity() {
-            // Only what is idle at the latest charge: a later call may still be decided as early as that.
-            let by_now = self.time.latest_charge();
-            self.clients
-                .retain(|client| !limiter.is_idle(&client.state, by_now));
-        }
-        self.clients
-            .insert_unique(hash, client, |client| hasher.hash_one(&client.key));
+    pub(super) const fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    pub(super) const fn refused_for_room(&self) -> u64 {
+        self.refused_for_room
+    }
+
+    pub(super) fn count_refused_for_room(&mut self) {
+        self.refused_for_room += 1;
     }
 }
+
+/// How many buckets of its shard's table a newcomer sweeps.
+const BUCKETS_PER_NEWCOMER: usize = 4;
+
+/// Among how many states the one nearest to idle is looked for.
+const SAMPLE: usize = 32;

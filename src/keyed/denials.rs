@@ -1,0 +1,334 @@
+//! Hot denials: a small table in front of the store that answers those who are refused anyway.
+//!
+//! Under attack a service is called most for clients that are already refused, and most of those calls need no lock: a
+//! client that was refused until T is refused again before T, whatever else happens, unless something is given back to
+//! it. So each refusal is noted in a line of this table, and a call that finds its note costs a hash and one cache line,
+//! read without a lock and without a write: threads do not slow each other.
+//!
+//! # Why it never changes a decision
+//!
+//! - *Torn reads.* A line is a seqlock: its version is odd while it is written, and a reader that sees two versions, or
+//!   an odd one, falls through to the store. (A line that only XORs its words is unsound: two entries can agree.)
+//! - *Two keys on one line.* The line holds the 64-bit hash of its key; another hash falls through. Two keys with one
+//!   hash would share refusals: with n refused clients in the table and a hash seeded at random, the odds are
+//!   n / 2⁶⁴ for each call, one in 10¹⁶ for a thousand of them.
+//! - *Early stamps.* A note says from which stamp on it was seen to hold; earlier ones fall through.
+//! - *Late stamps.* The store decides at the latest charge of the shard if that is later than the stamp, and it may lie
+//!   beyond T. So a charge at T or later, of whichever client of the shard, makes the note void before its lock is free.
+//! - *Clocks that are set back.* A stamp far behind the newest charge falls through, so that the store notices; and when it
+//!   has, the generation changes and every note is void.
+//! - *What is given back* (a refund, a reset, a raised limit) makes the note void under the shard's lock. A charge to the
+//!   client itself cannot come before T: it is refused.
+//! - *Other costs.* Only a cost of 1 is noted and answered.
+//!
+//! # Who writes
+//!
+//! All keys of a line belong to one shard (the shard's number is the lowest bits of the line's), and a line is written
+//! only under that shard's lock: one writer at a time.
+
+use std::sync::OnceLock;
+
+use super::sync::{AtomicU64, Ordering, fence};
+
+/// A client's refusal, in the stamps of its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Denial {
+    /// The stamp at which it was refused.
+    pub(super) since_ns: u64,
+    /// From this stamp on a cost of 1 passes.
+    pub(super) until_ns: u64,
+    /// From this stamp on the client is as good as new.
+    pub(super) reset_at_ns: u64,
+    /// The limit that the decision named.
+    pub(super) limit: u64,
+}
+
+pub(super) struct Denials {
+    /// Made at the first refusal: a store that never refuses has no table, and asks none.
+    lines: OnceLock<Box<[Line]>>,
+    generation: AtomicU64,
+    /// The stamp of the newest charge of any shard, at most [`MARK_EVERY_NS`] behind it.
+    newest_charge_ns: AtomicU64,
+}
+
+/// Which lines belong to a shard: the one with its number, and every so many after it.
+#[derive(Clone, Copy)]
+pub(super) struct LinesOfShard {
+    pub(super) first: usize,
+    pub(super) shards: usize,
+}
+
+/// One note, alone on its cache line.
+#[repr(align(64))]
+struct Line {
+    /// Odd while the line is written.
+    version: AtomicU64,
+    hash: AtomicU64,
+    since_ns: AtomicU64,
+    until_ns: AtomicU64,
+    reset_at_ns: AtomicU64,
+    limit: AtomicU64,
+    generation: AtomicU64,
+}
+
+impl Denials {
+    pub(super) fn new() -> Self {
+        Self {
+            lines: OnceLock::new(),
+            generation: AtomicU64::new(0),
+            newest_charge_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// The refusal of the key with this hash, if one is noted that holds at `stamp_ns`.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, stamp_ns: u64) -> Option<Denial> {
+        let line = line_of(self.lines.get()?, hash);
+        // Acquire, with the release that ends a write: whoever sees a version sees the words of that version.
+        let version = line.version.load(Ordering::Acquire);
+        if line.hash.load(Ordering::Relaxed) != hash || version % 2 == 1 {
+            return None;
+        }
+        let denial = Denial {
+            since_ns: line.since_ns.load(Ordering::Relaxed),
+            until_ns: line.until_ns.load(Ordering::Relaxed),
+            reset_at_ns: line.reset_at_ns.load(Ordering::Relaxed),
+            limit: line.limit.load(Ordering::Relaxed),
+        };
+        let generation = line.generation.load(Ordering::Relaxed);
+        // If a word came from a later write, this fence meets the one that began that write, and the version that
+        // follows shows it.
+        fence(Ordering::Acquire);
+        if line.version.load(Ordering::Relaxed) != version {
+            return None;
+        }
+        let holds = denial.since_ns <= stamp_ns
+            && stamp_ns < denial.until_ns
+            // Relaxed: whoever was told of a set-back, or comes after it, sees it; for others either order is one.
+            && generation == self.generation.load(Ordering::Relaxed)
+            && self.newest_charge_ns.load(Ordering::Relaxed) <= stamp_ns.saturating_add(MARK_EVERY_NS);
+        holds.then_some(denial)
+    }
+
+    /// Notes a refusal. Under the lock of the key's shard.
+    #[inline]
+    pub(super) fn note(&self, hash: u64, denial: Denial) {
+        let line = line_of(self.lines.get_or_init(|| new_lines(LINES)), hash);
+        let generation = self.generation.load(Ordering::Relaxed);
+        if line.holds_refusal(hash, generation, &denial) {
+            // The oldest stamp at which it was seen to hold stays: else a lagging thread would take the lock each time.
+            if line.since_ns.load(Ordering::Relaxed) <= denial.since_ns {
+                return;
+            }
+        }
+        line.write(hash, generation, denial);
+    }
+
+    /// Makes void, among the lines of one shard, the notes that end at `stamp_ns` or before: time has come so far. Says
+    /// when the next one ends. Under that shard's lock.
+    #[cold]
+    pub(super) fn expire(&self, shard: LinesOfShard, stamp_ns: u64) -> u64 {
+        let Some(lines) = self.lines.get() else {
+            return u64::MAX;
+        };
+        let mut next_end_ns = u64::MAX;
+        for line in lines.iter().skip(shard.first).step_by(shard.shards) {
+            match line.until_ns.load(Ordering::Relaxed) {
+                0 => {}
+                until_ns if until_ns <= stamp_ns => line.write(0, 0, NOTHING),
+                until_ns => next_end_ns = next_end_ns.min(until_ns),
+            }
+        }
+        next_end_ns
+    }
+
+    /// Makes all notes void: a clock was found to have been set back, to `stamp_ns`. Under a shard's lock.
+    #[cold]
+    pub(super) fn restart(&self, stamp_ns: u64) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.newest_charge_ns.store(stamp_ns, Ordering::Relaxed);
+    }
+
+    /// Says that a charge was stamped so; to be called whenever a shard's time has moved on by [`MARK_EVERY_NS`].
+    #[cold]
+    pub(super) fn mark_charge(&self, stamp_ns: u64) {
+        self.newest_charge_ns.fetch_max(stamp_ns, Ordering::Relaxed);
+    }
+
+    /// A table that notes nothing, to compare with.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn off() -> Self {
+        let denials = Self::new();
+        // No stamp is as late as this charge, so that every call falls through.
+        denials.newest_charge_ns.store(u64::MAX, Ordering::Relaxed);
+        denials
+    }
+
+    /// A table of which loom need not try all lines.
+    #[cfg(all(test, loom))]
+    fn with_lines(count: usize) -> Self {
+        let denials = Self::new();
+        assert!(denials.lines.set(new_lines(count)).is_ok());
+        denials
+    }
+}
+
+impl Line {
+    fn new() -> Self {
+        Self {
+            version: AtomicU64::new(0),
+            hash: AtomicU64::new(0),
+            since_ns: AtomicU64::new(0),
+            until_ns: AtomicU64::new(0),
+            reset_at_ns: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the line says the same already, but for the stamp it was first seen at. Under the shard's lock.
+    fn holds_refusal(&self, hash: u64, generation: u64, denial: &Denial) -> bool {
+        let words = [
+            (&self.hash, hash),
+            (&self.generation, generation),
+            (&self.until_ns, denial.until_ns),
+            (&self.reset_at_ns, denial.reset_at_ns),
+            (&self.limit, denial.limit),
+        ];
+        words
+            .iter()
+            .all(|(word, value)| word.load(Ordering::Relaxed) == *value)
+    }
+
+    fn write(&self, hash: u64, generation: u64, denial: Denial) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        // No word below may be seen by a reader that does not then see the odd version (or a later one).
+        fence(Ordering::Release);
+        self.hash.store(hash, Ordering::Relaxed);
+        self.since_ns.store(denial.since_ns, Ordering::Relaxed);
+        self.until_ns.store(denial.until_ns, Ordering::Relaxed);
+        self.reset_at_ns
+            .store(denial.reset_at_ns, Ordering::Relaxed);
+        self.limit.store(denial.limit, Ordering::Relaxed);
+        self.generation.store(generation, Ordering::Relaxed);
+        self.version.store(version + 2, Ordering::Release);
+    }
+}
+
+/// The line of the key with this hash; the bits that choose it begin with those that choose the shard.
+#[inline]
+fn line_of(lines: &[Line], hash: u64) -> &Line {
+    &lines[(hash >> 32) as usize & (lines.len() - 1)]
+}
+
+fn new_lines(count: usize) -> Box<[Line]> {
+    (0..count).map(|_| Line::new()).collect()
+}
+
+/// A note that holds at no stamp.
+const NOTHING: Denial = Denial {
+    since_ns: 0,
+    until_ns: 0,
+    reset_at_ns: 0,
+    limit: 0,
+};
+
+/// A multiple of the number of shards.
+pub(super) const LINES: usize = 2048;
+
+/// How far the newest charge may have moved on before it is told here; and how late a stamp may be to be answered from
+/// here. Together they are the ten seconds after which a stamp shows that the clock was set back.
+pub(super) const MARK_EVERY_NS: u64 = 5_000_000_000;
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use std::sync::Arc;
+
+    use loom::thread;
+
+    use super::*;
+
+    /// Two keys of one line: their hashes differ in bits that choose neither the line nor the shard.
+    const KEYS: [u64; 2] = [1, 2];
+
+    const ALL_LINES: LinesOfShard = LinesOfShard {
+        first: 0,
+        shards: 1,
+    };
+
+    fn denial(of: u64, until_ns: u64) -> Denial {
+        Denial {
+            since_ns: 1,
+            until_ns,
+            reset_at_ns: until_ns * 10 + of,
+            limit: of,
+        }
+    }
+
+    fn is_whole(hash: u64, found: Option<Denial>, ends: &[u64]) -> bool {
+        found.is_none_or(|found| ends.iter().any(|&end| found == denial(hash, end)))
+    }
+
+    #[test]
+    fn a_reader_sees_a_whole_note_of_its_key_or_none() {
+        loom::model(|| {
+            let denials = Arc::new(Denials::with_lines(1));
+            let reader = {
+                let denials = Arc::clone(&denials);
+                thread::spawn(move || {
+                    for hash in KEYS {
+                        assert!(is_whole(hash, denials.find(hash, 5), &[10, 20]));
+                    }
+                })
+            };
+            denials.note(KEYS[0], denial(KEYS[0], 10));
+            denials.note(KEYS[1], denial(KEYS[1], 10));
+            denials.note(KEYS[0], denial(KEYS[0], 20));
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_was_made_void_is_not_found_by_whoever_comes_after() {
+        loom::model(|| {
+            let denials = Arc::new(Denials::with_lines(1));
+            denials.note(KEYS[0], denial(KEYS[0], 10));
+            let told = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+            let reader = {
+                let (denials, told) = (Arc::clone(&denials), Arc::clone(&told));
+                thread::spawn(move || {
+                    let was_told = told.load(Ordering::Acquire);
+                    let found = denials.find(KEYS[0], 5);
+                    assert!(is_whole(KEYS[0], found, &[10]));
+                    assert!(!was_told || found.is_none());
+                })
+            };
+            assert_eq!(denials.expire(ALL_LINES, 10), u64::MAX);
+            told.store(true, Ordering::Release);
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn after_a_clock_was_set_back_no_old_note_is_found() {
+        loom::model(|| {
+            let denials = Arc::new(Denials::with_lines(1));
+            denials.note(KEYS[0], denial(KEYS[0], 10));
+            let told = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+            let reader = {
+                let (denials, told) = (Arc::clone(&denials), Arc::clone(&told));
+                thread::spawn(move || {
+                    let was_told = told.load(Ordering::Acquire);
+                    let found = denials.find(KEYS[0], 5);
+                    assert!(is_whole(KEYS[0], found, &[10, 20]));
+                    assert!(!was_told || found.is_none_or(|found| found.until_ns == 20));
+                })
+            };
+            denials.restart(2);
+            told.store(true, Ordering::Release);
+            denials.note(KEYS[0], denial(KEYS[0], 20));
+            reader.join().unwrap();
+        });
+    }
+}

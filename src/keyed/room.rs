@@ -1,0 +1,81 @@
+//! A hard cap on the clients of a store, and what becomes of a newcomer when it is reached.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What becomes of a client that is not known when the store is full and nothing idle was found to forget.
+///
+/// "Full" means that [`Keyed::with_max_keys`](super::Keyed::with_max_keys) set a cap, that it is reached, and that the
+/// call found no idle state: it looks at up to 512 of them, in its own shard and in as many others as have a free lock.
+///
+/// Whoever can make up keys can fill a store; each choice says what that gains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// Refuse the newcomer. The decision says that the store was full
+    /// ([`Decision::is_store_full`](crate::Decision::is_store_full)).
+    ///
+    /// Those who are known are served as before. An attacker who fills the store shuts out everybody who comes after,
+    /// until states become idle.
+    #[default]
+    RefuseNewcomer,
+    /// Let the newcomer through, and record nothing.
+    ///
+    /// Nobody is shut out. An attacker who fills the store is not limited beyond it: every further key passes.
+    AllowUnrecorded,
+    /// Forget the state that is nearest to idle among a sample, but never one of a client who would be refused now: the
+    /// newcomer takes its place. If all of the sample would be refused, the newcomer is, as by
+    /// [`RefuseNewcomer`](Self::RefuseNewcomer).
+    ///
+    /// An attacker who makes up keys mostly pushes out keys of that kind, and gains for each client that is forgotten
+    /// the units which that client had spent, less than one budget; nobody who is refused is set free.
+    ForgetNearestToIdle,
+}
+
+/// The places of a store, and how many are taken.
+pub(super) struct Room {
+    pub(super) max_keys: usize,
+    pub(super) when_full: WhenFull,
+    /// At least the number of clients in all shards: a place is taken before a client is put there.
+    taken: AtomicUsize,
+    /// The shard at which the next search for an idle state goes on.
+    next_shard: AtomicUsize,
+}
+
+impl Room {
+    pub(super) const fn new(max_keys: usize, when_full: WhenFull) -> Self {
+        Self {
+            max_keys,
+            when_full,
+            taken: AtomicUsize::new(0),
+            next_shard: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes a place if one is free.
+    pub(super) fn take(&self) -> bool {
+        // Relaxed: the count guards nothing but itself, and the shards' locks order the rest.
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                (taken < self.max_keys).then_some(taken + 1)
+            })
+            .is_ok()
+    }
+
+    /// Gives back the places of clients that were forgotten.
+    pub(super) fn give_back(&self, places: usize) {
+        if places > 0 {
+            self.taken.fetch_sub(places, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn next_shard(&self) -> usize {
+        self.next_shard.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// How many states a newcomer to a full store looks at, to find an idle one.
+pub(super) const MOST_LOOKED_AT: usize = 512;
+
+/// How many clients a shard of a store with a cap should be able to hold on average, so that a small store has few
+/// shards and a newcomer can look at all of it.
+pub(super) const KEYS_PER_SHARD: usize = 256;
