@@ -165,8 +165,8 @@ impl Denials {
     }
 
     /// A table of which loom need not try all lines.
-    #[cfg(all(test, loom))]
-    fn with_lines(count: usize) -> Self {
+    #[cfg(loom)]
+    pub(super) fn with_lines(count: usize) -> Self {
         let denials = Self::new();
         assert!(denials.lines.set(new_lines(count)).is_ok());
         denials
@@ -240,95 +240,3 @@ pub(super) const LINES: usize = 2048;
 /// How far the newest charge may have moved on before it is told here; and how late a stamp may be to be answered from
 /// here. Together they are the ten seconds after which a stamp shows that the clock was set back.
 pub(super) const MARK_EVERY_NS: u64 = 5_000_000_000;
-
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use std::sync::Arc;
-
-    use loom::thread;
-
-    use super::*;
-
-    /// Two keys of one line: their hashes differ in bits that choose neither the line nor the shard.
-    const KEYS: [u64; 2] = [1, 2];
-
-    const ALL_LINES: LinesOfShard = LinesOfShard {
-        first: 0,
-        shards: 1,
-    };
-
-    fn denial(of: u64, until_ns: u64) -> Denial {
-        Denial {
-            since_ns: 1,
-            until_ns,
-            reset_at_ns: until_ns * 10 + of,
-            limit: of,
-        }
-    }
-
-    fn is_whole(hash: u64, found: Option<Denial>, ends: &[u64]) -> bool {
-        found.is_none_or(|found| ends.iter().any(|&end| found == denial(hash, end)))
-    }
-
-    #[test]
-    fn a_reader_sees_a_whole_note_of_its_key_or_none() {
-        loom::model(|| {
-            let denials = Arc::new(Denials::with_lines(1));
-            let reader = {
-                let denials = Arc::clone(&denials);
-                thread::spawn(move || {
-                    for hash in KEYS {
-                        assert!(is_whole(hash, denials.find(hash, 5), &[10, 20]));
-                    }
-                })
-            };
-            denials.note(KEYS[0], denial(KEYS[0], 10));
-            denials.note(KEYS[1], denial(KEYS[1], 10));
-            denials.note(KEYS[0], denial(KEYS[0], 20));
-            reader.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn what_was_made_void_is_not_found_by_whoever_comes_after() {
-        loom::model(|| {
-            let denials = Arc::new(Denials::with_lines(1));
-            denials.note(KEYS[0], denial(KEYS[0], 10));
-            let told = Arc::new(loom::sync::atomic::AtomicBool::new(false));
-            let reader = {
-                let (denials, told) = (Arc::clone(&denials), Arc::clone(&told));
-                thread::spawn(move || {
-                    let was_told = told.load(Ordering::Acquire);
-                    let found = denials.find(KEYS[0], 5);
-                    assert!(is_whole(KEYS[0], found, &[10]));
-                    assert!(!was_told || found.is_none());
-                })
-            };
-            assert_eq!(denials.expire(ALL_LINES, 10), u64::MAX);
-            told.store(true, Ordering::Release);
-            reader.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn after_a_clock_was_set_back_no_old_note_is_found() {
-        loom::model(|| {
-            let denials = Arc::new(Denials::with_lines(1));
-            denials.note(KEYS[0], denial(KEYS[0], 10));
-            let told = Arc::new(loom::sync::atomic::AtomicBool::new(false));
-            let reader = {
-                let (denials, told) = (Arc::clone(&denials), Arc::clone(&told));
-                thread::spawn(move || {
-                    let was_told = told.load(Ordering::Acquire);
-                    let found = denials.find(KEYS[0], 5);
-                    assert!(is_whole(KEYS[0], found, &[10, 20]));
-                    assert!(!was_told || found.is_none_or(|found| found.until_ns == 20));
-                })
-            };
-            denials.restart(2);
-            told.store(true, Ordering::Release);
-            denials.note(KEYS[0], denial(KEYS[0], 20));
-            reader.join().unwrap();
-        });
-    }
-}

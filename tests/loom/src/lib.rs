@@ -1,0 +1,109 @@
+//! Every order of the atomics in `src/keyed/denials.rs`, tried by loom: `.ci/loom` runs it.
+#![cfg(all(loom, test))]
+
+/// As in the crate, a folder of its own: `denials` takes its atomics from `super::sync`.
+#[path = "../../../src/keyed"]
+mod keyed {
+    #[path = "denials.rs"]
+    #[expect(dead_code, reason = "the store tells it of charges")]
+    mod denials;
+    #[path = "sync.rs"]
+    mod sync;
+
+    mod tests {
+        use std::sync::Arc;
+        use std::sync::atomic::Ordering;
+
+        use loom::sync::atomic::AtomicBool;
+        use loom::thread;
+
+        use super::denials::{Denial, Denials, LinesOfShard};
+
+        /// Two keys of one line: their hashes differ in bits that choose neither the line nor the shard.
+        const KEYS: [u64; 2] = [1, 2];
+
+        const ALL_LINES: LinesOfShard = LinesOfShard {
+            first: 0,
+            shards: 1,
+        };
+
+        /// Every order with at most two switches away from a thread that could go on: a torn read needs no more.
+        fn try_every_order(run: impl Fn() + Sync + Send + 'static) {
+            let mut model = loom::model::Builder::new();
+            model.preemption_bound = Some(2);
+            model.check(run);
+        }
+
+        fn denial(of: u64, until_ns: u64) -> Denial {
+            Denial {
+                since_ns: 1,
+                until_ns,
+                reset_at_ns: until_ns * 10 + of,
+                limit: of,
+            }
+        }
+
+        fn is_whole(hash: u64, found: Option<Denial>, ends: &[u64]) -> bool {
+            found.is_none_or(|found| ends.iter().any(|&end| found == denial(hash, end)))
+        }
+
+        #[test]
+        fn a_reader_sees_a_whole_note_of_its_key_or_none() {
+            try_every_order(|| {
+                let denials = Arc::new(Denials::with_lines(1));
+                let reader = {
+                    let denials = Arc::clone(&denials);
+                    thread::spawn(move || {
+                        assert!(is_whole(KEYS[0], denials.find(KEYS[0], 5), &[10]));
+                    })
+                };
+                denials.note(KEYS[0], denial(KEYS[0], 10));
+                denials.note(KEYS[1], denial(KEYS[1], 20));
+                reader.join().unwrap();
+            });
+        }
+
+        #[test]
+        fn what_was_made_void_is_not_found_by_whoever_comes_after() {
+            try_every_order(|| {
+                let denials = Arc::new(Denials::with_lines(1));
+                denials.note(KEYS[0], denial(KEYS[0], 10));
+                let told = Arc::new(AtomicBool::new(false));
+                let reader = {
+                    let (denials, told) = (Arc::clone(&denials), Arc::clone(&told));
+                    thread::spawn(move || {
+                        let was_told = told.load(Ordering::Acquire);
+                        let found = denials.find(KEYS[0], 5);
+                        assert!(is_whole(KEYS[0], found, &[10]));
+                        assert!(!was_told || found.is_none());
+                    })
+                };
+                assert_eq!(denials.expire(ALL_LINES, 10), u64::MAX);
+                told.store(true, Ordering::Release);
+                reader.join().unwrap();
+            });
+        }
+
+        #[test]
+        fn after_a_clock_was_set_back_no_old_note_is_found() {
+            try_every_order(|| {
+                let denials = Arc::new(Denials::with_lines(1));
+                denials.note(KEYS[0], denial(KEYS[0], 10));
+                let told = Arc::new(AtomicBool::new(false));
+                let reader = {
+                    let (denials, told) = (Arc::clone(&denials), Arc::clone(&told));
+                    thread::spawn(move || {
+                        let was_told = told.load(Ordering::Acquire);
+                        let found = denials.find(KEYS[0], 5);
+                        assert!(is_whole(KEYS[0], found, &[10, 20]));
+                        assert!(!was_told || found.is_none_or(|found| found.until_ns == 20));
+                    })
+                };
+                denials.restart(2);
+                told.store(true, Ordering::Release);
+                denials.note(KEYS[0], denial(KEYS[0], 20));
+                reader.join().unwrap();
+            });
+        }
+    }
+}
