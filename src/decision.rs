@@ -75,6 +75,7 @@ impl Decision {
 
     /// A store has no room for the client, who was refused or let through for that reason and not by the limit.
     #[cfg(feature = "std")]
+    #[inline]
     pub(crate) const fn for_want_of_room(basis: WaitsBasis, allowed: bool) -> Self {
         Self {
             allowed,
@@ -152,6 +153,7 @@ impl Decision {
         Duration::from_nanos(self.retry_after_ns())
     }
 
+    #[inline]
     pub(crate) fn retry_after_ns(&self) -> u64 {
         if self.allowed {
             return 0;
@@ -173,6 +175,7 @@ impl Decision {
         Duration::from_nanos(self.reset_after_ns())
     }
 
+    #[inline]
     pub(crate) fn reset_after_ns(&self) -> u64 {
         self.wait_ns(match &self.basis {
             Basis::Bucket(bucket) => bucket.reset_ns(self.charged),
@@ -198,6 +201,7 @@ impl Decision {
     }
 
     /// A wait from the instant decided at, as the caller must count it. What is over already stays so.
+    #[inline]
     fn wait_ns(&self, wait_ns: u64) -> u64 {
         match wait_ns {
             0 => 0,
@@ -267,10 +271,12 @@ impl BucketBasis {
         }
     }
 
+    #[inline]
     const fn in_periods(&self, units: u64) -> u128 {
         units as u128 * self.period_ns as u128
     }
 
+    #[inline]
     const fn missing_after(&self, charged: bool) -> u128 {
         let found = join(self.missing);
         if charged {
@@ -280,6 +286,7 @@ impl BucketBasis {
         }
     }
 
+    #[inline]
     fn remaining(&self, charged: bool) -> u64 {
         let level = self
             .in_periods(self.burst)
@@ -288,6 +295,7 @@ impl BucketBasis {
         saturate(divide(level, self.period_ns))
     }
 
+    #[inline]
     fn retry_ns(&self) -> u64 {
         // The most that may be missing for the request to pass.
         let passes_at = self.in_periods(self.burst.saturating_sub(self.cost));
@@ -295,10 +303,12 @@ impl BucketBasis {
         saturate(divide_up(excess, self.limit))
     }
 
+    #[inline]
     fn reset_ns(&self, charged: bool) -> u64 {
         saturate(divide_up(self.missing_after(charged), self.limit))
     }
 
+    #[inline]
     fn drain_ns(&self) -> u64 {
         saturate(divide_up(join(self.missing), self.limit))
     }
@@ -316,10 +326,12 @@ pub(crate) struct WindowBasis {
 }
 
 impl WindowBasis {
+    #[inline]
     const fn counted(&self, charged: bool) -> u64 {
         after(self.count, self.cost, charged)
     }
 
+    #[inline]
     const fn reset_ns(&self, charged: bool) -> u64 {
         if self.is_open || self.counted(charged) > 0 {
             self.left_ns
@@ -343,10 +355,12 @@ pub(crate) struct LogBasis {
 }
 
 impl LogBasis {
+    #[inline]
     const fn counted(&self, charged: bool) -> u64 {
         after(self.counted, self.cost, charged)
     }
 
+    #[inline]
     const fn reset_ns(&self, charged: bool) -> u64 {
         // What is charged now leaves a period from now.
         if charged {
@@ -398,6 +412,7 @@ impl CounterBasis {
         self.period_ns.saturating_sub(self.elapsed_ns)
     }
 
+    #[inline]
     fn remaining(&self, charged: bool) -> u64 {
         let current = after(self.current, self.cost, charged);
         // The floor of L − current − share is L − current − the ceiling of the share.
@@ -405,6 +420,7 @@ impl CounterBasis {
         self.limit.saturating_sub(current).saturating_sub(share)
     }
 
+    #[inline]
     fn retry_ns(&self) -> u64 {
         let this_window = self.left_ns() as u128;
         let period = self.period_ns as u128;
@@ -425,6 +441,7 @@ impl CounterBasis {
         saturate(wait)
     }
 
+    #[inline]
     const fn reset_ns(&self, charged: bool) -> u64 {
         if after(self.current, self.cost, charged) > 0 {
             self.left_ns().saturating_add(self.period_ns)

@@ -45,7 +45,7 @@ pub(super) struct Denial {
 
 pub(super) struct Denials {
     /// Made at the first refusal: a store that never refuses has no table, and asks none.
-    lines: OnceLock<Box<[Line]>>,
+    lines: OnceLock<Box<[Line; LINES]>>,
     generation: AtomicU64,
     /// The stamp of the newest charge of any shard, at most [`MARK_EVERY_NS`] behind it.
     newest_charge_ns: AtomicU64,
@@ -110,10 +110,27 @@ impl Denials {
         holds.then_some(denial)
     }
 
+    /// Whether a refusal of this key should be noted. Under the lock of the key's shard, of whose refusals this is the one
+    /// with number `turn`.
+    ///
+    /// A line that holds another client's refusal is given up only now and then: those who ask most get their lines, and
+    /// the crowd of those who ask seldom does not push them out.
+    #[inline]
+    pub(super) fn has_room(&self, hash: u64, stamp_ns: u64, turn: u32) -> bool {
+        let Some(lines) = self.lines.get() else {
+            return true;
+        };
+        let line = line_of(lines, hash);
+        turn % DISPLACED_EVERY == 0
+            || line.hash.load(Ordering::Relaxed) == hash
+            || line.until_ns.load(Ordering::Relaxed) <= stamp_ns
+            || line.generation.load(Ordering::Relaxed) != self.generation.load(Ordering::Relaxed)
+    }
+
     /// Notes a refusal. Under the lock of the key's shard.
     #[inline]
     pub(super) fn note(&self, hash: u64, denial: Denial) {
-        let line = line_of(self.lines.get_or_init(|| new_lines(LINES)), hash);
+        let line = line_of(self.lines.get_or_init(new_lines), hash);
         let generation = self.generation.load(Ordering::Relaxed);
         if line.holds_refusal(hash, generation, &denial) {
             // The oldest stamp at which it was seen to hold stays: else a lagging thread would take the lock each time.
@@ -163,14 +180,6 @@ impl Denials {
         denials.newest_charge_ns.store(u64::MAX, Ordering::Relaxed);
         denials
     }
-
-    /// A table of which loom need not try all lines.
-    #[cfg(loom)]
-    pub(super) fn with_lines(count: usize) -> Self {
-        let denials = Self::new();
-        assert!(denials.lines.set(new_lines(count)).is_ok());
-        denials
-    }
 }
 
 impl Line {
@@ -218,12 +227,16 @@ impl Line {
 
 /// The line of the key with this hash; the bits that choose it begin with those that choose the shard.
 #[inline]
-fn line_of(lines: &[Line], hash: u64) -> &Line {
-    &lines[(hash >> 32) as usize & (lines.len() - 1)]
+fn line_of(lines: &[Line; LINES], hash: u64) -> &Line {
+    &lines[(hash >> 32) as usize % LINES]
 }
 
-fn new_lines(count: usize) -> Box<[Line]> {
-    (0..count).map(|_| Line::new()).collect()
+#[cold]
+fn new_lines() -> Box<[Line; LINES]> {
+    let lines: Vec<Line> = (0..LINES).map(|_| Line::new()).collect();
+    lines
+        .try_into()
+        .unwrap_or_else(|lines: Vec<Line>| unreachable!("{LINES} lines, not {}", lines.len()))
 }
 
 /// A note that holds at no stamp.
@@ -234,8 +247,11 @@ const NOTHING: Denial = Denial {
     limit: 0,
 };
 
-/// A multiple of the number of shards.
-pub(super) const LINES: usize = 2048;
+/// Of the refusals that find another client's note on their line, one in so many takes the line over.
+const DISPLACED_EVERY: u32 = 8;
+
+/// A multiple of the number of shards. Loom need not try more than one.
+pub(super) const LINES: usize = if cfg!(loom) { 1 } else { 2048 };
 
 /// How far the newest charge may have moved on before it is told here; and how late a stamp may be to be answered from
 /// here. Together they are the ten seconds after which a stamp shows that the clock was set back.

@@ -162,7 +162,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// Whether a request of cost 1 by `key` may go at `now`; if so, its unit is spent.
     #[inline]
     pub fn allow<Q: Lookup<K> + ?Sized>(&self, key: &Q, now: Timestamp) -> bool {
-        self.check(key, now).is_allowed()
+        let hash = self.hasher.hash_one(key);
+        if self.denials.find(hash, now.as_nanos()).is_some() {
+            return false;
+        }
+        always_fits(self.check_in_shard((hash, key), 1, now)).is_allowed()
     }
 
     /// The decision on a request of cost 1 by `key` at `now`, whose unit is spent if it is allowed.
@@ -189,17 +193,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
                 return Ok(Decision::uncharged(denial.basis(now), false));
             }
         }
-        let mut shard = self.shard(hash).lock();
-        let instant = shard.date(now);
-        let decision = match shard.check(&self.limiter, (hash, key), cost, instant) {
-            Some(decision) => decision?,
-            None => self.check_newcomer(&mut shard, (hash, key), cost, now, instant)?,
-        };
-        let decision = shard.note(&self.denials, now, instant, decision);
-        if cost == 1 && !decision.is_allowed() {
-            self.note_denial(&mut shard, hash, (now, instant), &decision);
-        }
-        Ok(decision)
+        self.check_in_shard((hash, key), cost, now)
     }
 
     /// The decision that [`check`](Self::check) would take, spending nothing and creating nothing.
@@ -283,6 +277,27 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             hasher: &self.hasher,
             denials: &self.denials,
         }
+    }
+
+    /// Decides a call that the table of denials did not answer.
+    #[inline]
+    fn check_in_shard<Q: Lookup<K> + ?Sized>(
+        &self,
+        (hash, key): (u64, &Q),
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<Decision, CostTooHigh> {
+        let mut shard = self.shard(hash).lock();
+        let instant = shard.date(now);
+        let decision = match shard.check(&self.limiter, (hash, key), cost, instant) {
+            Some(decision) => decision?,
+            None => self.check_newcomer(&mut shard, (hash, key), cost, now, instant)?,
+        };
+        let decision = shard.note(&self.denials, now, instant, decision);
+        if cost == 1 && !decision.is_allowed() {
+            self.note_denial(&mut shard, hash, (now, instant), &decision);
+        }
+        Ok(decision)
     }
 
     /// Decides a call of a client that is not known, and keeps its state if it was charged.
@@ -414,7 +429,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         (stamp, instant): (Timestamp, Instant),
         decision: &Decision,
     ) {
-        if decision.is_store_full() {
+        let turn = shard.count_refusal();
+        if decision.is_store_full() || !self.denials.has_room(hash, stamp.as_nanos(), turn) {
             return;
         }
         if let Some(denial) = Denial::of(stamp, instant, decision) {
@@ -446,6 +462,7 @@ impl Denial {
     }
 
     /// The decision that the store would take at `now`: of a cost of 1 that is refused, less than one unit remains.
+    #[inline]
     fn basis(&self, now: Timestamp) -> Basis {
         Basis::Waits(WaitsBasis {
             limit: self.limit,

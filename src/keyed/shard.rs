@@ -12,14 +12,17 @@ use crate::holder::{HolderTime, Instant};
 use crate::limiter::Limiter;
 use crate::time::Timestamp;
 
+/// What every call needs comes first, in this order: with the lock before it, it fills one cache line.
+#[repr(C)]
 pub(super) struct Shard<K, S> {
     clients: HashTable<Client<K, S>>,
     time: HolderTime,
-    /// The bucket of the table that is swept next.
-    hand: usize,
     /// From this stamp on a charge concerns the table of denials: one of this shard's notes ends, or the newest charge
     /// must be told.
     alarm_at_ns: u64,
+    refusals: u32,
+    /// The bucket of the table that is swept next.
+    hand: usize,
     /// Which lines of the table of denials are this shard's.
     lines: LinesOfShard,
     forgotten: u64,
@@ -54,6 +57,7 @@ impl<K: Hash, S> Shard<K, S> {
             time: HolderTime::default(),
             hand: 0,
             alarm_at_ns: 0,
+            refusals: 0,
             lines,
             forgotten: 0,
             refused_for_room: 0,
@@ -107,6 +111,13 @@ impl<K: Hash, S> Shard<K, S> {
             self.time_has_come_to(stamp, denials);
         }
         self.time.note(instant, decision)
+    }
+
+    /// Counts a refusal that the store itself decided.
+    #[inline]
+    pub(super) fn count_refusal(&mut self) -> u32 {
+        self.refusals = self.refusals.wrapping_add(1);
+        self.refusals
     }
 
     /// Keeps that a refusal was noted which ends at a stamp.

@@ -50,7 +50,7 @@ mod keyed {
         #[test]
         fn a_reader_sees_a_whole_note_of_its_key_or_none() {
             try_every_order(|| {
-                let denials = Arc::new(Denials::with_lines(1));
+                let denials = Arc::new(Denials::new());
                 let reader = {
                     let denials = Arc::clone(&denials);
                     thread::spawn(move || {
@@ -66,7 +66,7 @@ mod keyed {
         #[test]
         fn what_was_made_void_is_not_found_by_whoever_comes_after() {
             try_every_order(|| {
-                let denials = Arc::new(Denials::with_lines(1));
+                let denials = Arc::new(Denials::new());
                 denials.note(KEYS[0], denial(KEYS[0], 10));
                 let told = Arc::new(AtomicBool::new(false));
                 let reader = {
@@ -87,7 +87,7 @@ mod keyed {
         #[test]
         fn after_a_clock_was_set_back_no_old_note_is_found() {
             try_every_order(|| {
-                let denials = Arc::new(Denials::with_lines(1));
+                let denials = Arc::new(Denials::new());
                 denials.note(KEYS[0], denial(KEYS[0], 10));
                 let told = Arc::new(AtomicBool::new(false));
                 let reader = {
