@@ -99,6 +99,9 @@ impl<K: Hash + Eq, L: Limiter> Keyed<K, L> {
 impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// The same with a hasher of your choice.
     ///
+    /// It must spread keys over all of 64 bits, as those made for hash tables do: two keys with one hash would share
+    /// refusals (see above), and bits 32 and up choose a shard.
+    ///
     /// ```
     /// use std::collections::hash_map::RandomState;
     /// use tollgate::{Keyed, Quota, TokenBucket};
