@@ -109,6 +109,8 @@ pub(crate) enum ParseProblem {
     NoSeparator(Shown),
     #[error("the period is missing")]
     NoPeriod,
+    #[error("{0} needs a unit of time (ns, us, ms, s, min, h, d)")]
+    NoUnit(Shown),
     #[error("{0} is no unit of time (ns, us, ms, s, min, h, d)")]
     UnknownUnit(Shown),
     #[error("{0}")]

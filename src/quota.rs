@@ -245,7 +245,11 @@ fn parse_period(text: &str) -> Result<u64, ParseProblem> {
     if unit.starts_with(['.', ',']) {
         return Err(ParseProblem::NotANumber(Shown::new(text)));
     }
-    let unit_ns = unit_ns(unit.trim_start())?;
+    let unit = unit.trim_start();
+    if unit.is_empty() {
+        return Err(ParseProblem::NoUnit(Shown::new(number)));
+    }
+    let unit_ns = unit_ns(unit)?;
     parse_number(number)?
         .and_then(|count| count.checked_mul(unit_ns))
         .ok_or(ParseProblem::Quota(QuotaError::PeriodTooLong))
@@ -289,10 +293,7 @@ fn unit_ns(name: &str) -> Result<u64, ParseProblem> {
         .iter()
         .find(|(_, names)| names.contains(&lower.as_str()))
         .map(|&(nanos, _)| nanos)
-        .ok_or_else(|| match name {
-            "" => ParseProblem::NoPeriod,
-            _ => ParseProblem::UnknownUnit(Shown::new(name)),
-        })
+        .ok_or_else(|| ParseProblem::UnknownUnit(Shown::new(name)))
 }
 
 /// The length as a whole count of the largest unit that divides it.

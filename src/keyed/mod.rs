@@ -225,7 +225,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
 
     /// Forgets every client that is idle at `now`, and says how many those were.
     ///
-    /// No decision changes by it. A service needs it only to give memory back after a crowd has gone.
+    /// No decision changes by it: where it forgets somebody, the shard's time comes to `now`, as by a charge. A service needs
+    /// it only to give memory back after a crowd has gone.
     pub fn sweep(&self, now: Timestamp) -> usize {
         let mut forgotten = 0;
         for shard in &self.shards {
