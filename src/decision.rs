@@ -86,12 +86,11 @@ impl Decision {
         }
     }
 
-    /// The same decision, for a caller whose stamp lies `lateness_ns` before the instant that was decided at.
+    /// Counts waits from a stamp that lies `lateness_ns` before the instant that was decided at.
     #[inline]
     #[cfg(feature = "std")]
-    pub(crate) const fn late_by(mut self, lateness_ns: u64) -> Self {
+    pub(crate) const fn count_from(&mut self, lateness_ns: u64) {
         self.lateness_ns = lateness_ns;
-        self
     }
 
     /// Whether units were spent: allowed, of a cost above 0, and not a peek.

@@ -68,8 +68,9 @@ impl<L: Limiter> Direct<L> {
         let mut held = self.held.lock();
         let Held { state, time } = &mut *held;
         let instant = time.date(now);
-        let decision = self.limiter.check(state, instant.now, cost)?;
-        Ok(time.note(instant, decision))
+        let mut decision = self.limiter.check(state, instant.now, cost)?;
+        time.settle(instant, &mut decision);
+        Ok(decision)
     }
 
     /// The decision that [`check`](Self::check) would take, spending nothing.
@@ -86,8 +87,9 @@ impl<L: Limiter> Direct<L> {
     pub fn peek_n(&self, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
         let mut held = self.held.lock();
         let instant = held.time.date(now);
-        let decision = self.limiter.peek(&held.state, instant.now, cost)?;
-        Ok(held.time.note(instant, decision))
+        let mut decision = self.limiter.peek(&held.state, instant.now, cost)?;
+        held.time.settle(instant, &mut decision);
+        Ok(decision)
     }
 
     /// The rule.

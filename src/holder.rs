@@ -47,6 +47,12 @@ impl Instant {
         self.set_back_ns > 0
     }
 
+    /// How much later it is than the caller's stamp.
+    #[inline]
+    pub(crate) const fn lateness_ns(&self) -> u64 {
+        self.lateness_ns
+    }
+
     /// How long the caller must wait, from its own stamp, for `at`.
     pub(crate) fn wait_until(&self, at: Timestamp) -> u64 {
         at.nanos_since(self.now).saturating_add(self.lateness_ns)
@@ -67,20 +73,28 @@ impl HolderTime {
         }
     }
 
-    /// Keeps what the call at `instant` has shown: that the clock was set back, and, if it charged, that time has come
-    /// so far. Gives the decision as its caller must read it.
+    /// Keeps what the call at `instant` has shown: that the clock was set back, and, if it charged, that time has come so
+    /// far. Makes the decision what its caller must read.
     #[inline]
-    pub(crate) fn note(&mut self, instant: Instant, decision: Decision) -> Decision {
-        self.shift_ns = self.shift_ns.saturating_add(instant.set_back_ns);
-        if decision.is_charged() {
-            self.latest_charge = instant.now;
+    pub(crate) fn settle(&mut self, instant: Instant, decision: &mut Decision) {
+        if instant.clock_was_set_back() {
+            self.note_set_back(instant);
         }
-        decision.late_by(instant.lateness_ns)
+        if decision.is_charged() {
+            self.pass(instant);
+        }
+        decision.count_from(instant.lateness_ns);
     }
 
-    /// Moves on to an instant at which states are forgotten: no call may be decided before it any more.
-    pub(crate) fn pass(&mut self, instant: Instant) {
+    /// Adds to all stamps that follow what the clock was found to have been set back by.
+    #[cold]
+    pub(crate) fn note_set_back(&mut self, instant: Instant) {
         self.shift_ns = self.shift_ns.saturating_add(instant.set_back_ns);
+    }
+
+    /// Time has come to `instant`: no call is decided before it any more.
+    #[inline]
+    pub(crate) fn pass(&mut self, instant: Instant) {
         self.latest_charge = instant.now;
     }
 }

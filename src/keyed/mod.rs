@@ -169,13 +169,29 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         if self.denials.find(hash, now.as_nanos()).is_some() {
             return false;
         }
-        always_fits(self.check_in_shard((hash, key), 1, now)).is_allowed()
+        let mut shard = self.shard(hash).lock();
+        let instant = shard.date(now);
+        // No decision is made of what is only asked whether: this is what most calls that are allowed come to.
+        let is_allowed = shard.state_mut((hash, key)).is_some_and(|state| {
+            let decision = self.limiter.check(state, instant.now, 1);
+            decision.is_ok_and(|decision| decision.is_allowed())
+        });
+        if is_allowed {
+            shard.charged(&self.denials, now, instant);
+            return true;
+        }
+        // A refusal has changed nothing, and is asked for again in full, to be noted.
+        always_fits(self.check_rare(&mut shard, (hash, key), 1, now, instant)).is_allowed()
     }
 
     /// The decision on a request of cost 1 by `key` at `now`, whose unit is spent if it is allowed.
     #[inline]
     pub fn check<Q: Lookup<K> + ?Sized>(&self, key: &Q, now: Timestamp) -> Decision {
-        always_fits(self.check_n(key, 1, now))
+        let hash = self.hasher.hash_one(key);
+        if let Some(denial) = self.denials.find(hash, now.as_nanos()) {
+            return Decision::uncharged(denial.basis(now), false);
+        }
+        always_fits(self.check_in_shard((hash, key), 1, now))
     }
 
     /// The decision on a request of `cost` units by `key` at `now`, which are spent if it is allowed.
@@ -190,13 +206,10 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         cost: u64,
         now: Timestamp,
     ) -> Result<Decision, CostTooHigh> {
-        let hash = self.hasher.hash_one(key);
         if cost == 1 {
-            if let Some(denial) = self.denials.find(hash, now.as_nanos()) {
-                return Ok(Decision::uncharged(denial.basis(now), false));
-            }
+            return Ok(self.check(key, now));
         }
-        self.check_in_shard((hash, key), cost, now)
+        self.check_in_shard((self.hasher.hash_one(key), key), cost, now)
     }
 
     /// The decision that [`check`](Self::check) would take, spending nothing and creating nothing.
@@ -219,8 +232,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
-        let decision = shard.peek(&self.limiter, (hash, key), cost, instant)?;
-        Ok(shard.note(&self.denials, now, instant, decision))
+        let mut decision = shard.peek(&self.limiter, (hash, key), cost, instant)?;
+        shard.settle(&self.denials, now, instant, &mut decision);
+        Ok(decision)
     }
 
     /// Forgets every client that is idle at `now`, and says how many those were.
@@ -293,20 +307,40 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     ) -> Result<Decision, CostTooHigh> {
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
-        let decision = match shard.check(&self.limiter, (hash, key), cost, instant) {
-            Some(decision) => decision?,
-            None => self.check_newcomer(&mut shard, (hash, key), cost, now, instant)?,
+        if let Some(state) = shard.state_mut((hash, key)) {
+            let mut decision = self.limiter.check(state, instant.now, cost)?;
+            if decision.is_allowed() {
+                shard.settle(&self.denials, now, instant, &mut decision);
+                return Ok(decision);
+            }
+        }
+        self.check_rare(&mut shard, (hash, key), cost, now, instant)
+    }
+
+    /// Decides a call of a newcomer, or one that is refused: notes the refusal, so that the next is answered without the
+    /// shard.
+    #[cold]
+    #[inline(never)]
+    fn check_rare<Q: Lookup<K> + ?Sized>(
+        &self,
+        shard: &mut Shard<K, L::State>,
+        (hash, key): (u64, &Q),
+        cost: u64,
+        now: Timestamp,
+        instant: Instant,
+    ) -> Result<Decision, CostTooHigh> {
+        let mut decision = match shard.state_mut((hash, key)) {
+            Some(state) => self.limiter.check(state, instant.now, cost)?,
+            None => self.check_newcomer(shard, (hash, key), cost, now, instant)?,
         };
-        let decision = shard.note(&self.denials, now, instant, decision);
+        shard.settle(&self.denials, now, instant, &mut decision);
         if cost == 1 && !decision.is_allowed() {
-            self.note_denial(&mut shard, hash, (now, instant), &decision);
+            self.note_denial(shard, hash, (now, instant), &decision);
         }
         Ok(decision)
     }
 
     /// Decides a call of a client that is not known, and keeps its state if it was charged.
-    #[cold]
-    #[inline(never)]
     fn check_newcomer<Q: Lookup<K> + ?Sized>(
         &self,
         shard: &mut Shard<K, L::State>,
@@ -408,7 +442,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             let instant = shard.date(stamp);
             match visit(&mut shard, instant) {
                 Visit::Found => {
-                    shard.pass(&self.denials, stamp, instant);
+                    shard.charged(&self.denials, stamp, instant);
                     return true;
                 }
                 Visit::Stop => return false,
@@ -424,8 +458,6 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         }
     }
 
-    /// Notes a refusal, so that the next is answered without the shard.
-    #[inline]
     fn note_denial(
         &self,
         shard: &mut Shard<K, L::State>,

@@ -69,17 +69,14 @@ impl<K: Hash, S> Shard<K, S> {
         self.time.date(stamp)
     }
 
-    /// Decides a call of a client that is known; `None` for one that is not.
+    /// The state of a client that is known.
     #[inline]
-    pub(super) fn check<Q: Lookup<K> + ?Sized, L: Limiter<State = S>>(
+    pub(super) fn state_mut<Q: Lookup<K> + ?Sized>(
         &mut self,
-        limiter: &L,
         (hash, key): (u64, &Q),
-        cost: u64,
-        instant: Instant,
-    ) -> Option<Result<Decision, CostTooHigh>> {
+    ) -> Option<&mut S> {
         let client = self.clients.find_mut(hash, |client| key.is(&client.key))?;
-        Some(limiter.check(&mut client.state, instant.now, cost))
+        Some(&mut client.state)
     }
 
     pub(super) fn peek<Q: Lookup<K> + ?Sized, L: Limiter<State = S>>(
@@ -95,22 +92,33 @@ impl<K: Hash, S> Shard<K, S> {
         }
     }
 
-    /// Keeps what a call has shown of the time, and gives its decision as its caller must read it.
+    /// Keeps what a call has shown of the time, and makes its decision what its caller must read.
     #[inline]
-    pub(super) fn note(
+    pub(super) fn settle(
         &mut self,
         denials: &Denials,
         stamp: Timestamp,
         instant: Instant,
-        decision: Decision,
-    ) -> Decision {
-        if instant.clock_was_set_back() {
-            self.restart(denials, stamp);
+        decision: &mut Decision,
+    ) {
+        if decision.is_charged() {
+            self.charged(denials, stamp, instant);
+        } else if instant.clock_was_set_back() {
+            self.set_back(denials, stamp, instant);
         }
-        if decision.is_charged() && stamp.as_nanos() >= self.alarm_at_ns {
+        decision.count_from(instant.lateness_ns());
+    }
+
+    /// Keeps that time has come to the instant of a charge.
+    #[inline]
+    pub(super) fn charged(&mut self, denials: &Denials, stamp: Timestamp, instant: Instant) {
+        if instant.clock_was_set_back() {
+            self.set_back(denials, stamp, instant);
+        }
+        if stamp.as_nanos() >= self.alarm_at_ns {
             self.time_has_come_to(stamp, denials);
         }
-        self.time.note(instant, decision)
+        self.time.pass(instant);
     }
 
     /// Counts a refusal that the store itself decided.
@@ -127,9 +135,10 @@ impl<K: Hash, S> Shard<K, S> {
     }
 
     #[cold]
-    fn restart(&mut self, denials: &Denials, stamp: Timestamp) {
+    fn set_back(&mut self, denials: &Denials, stamp: Timestamp, instant: Instant) {
         denials.restart(stamp.as_nanos());
         self.alarm_at_ns = 0;
+        self.time.note_set_back(instant);
     }
 
     #[cold]
@@ -167,7 +176,7 @@ impl<K: Hash, S> Shard<K, S> {
     /// Moves the hand over up to `buckets` of the table and `most` states, at most once round, and forgets those that are
     /// idle at `instant`.
     ///
-    /// The caller charges at `instant`, or [passes](Self::pass) it.
+    /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
     pub(super) fn forget_idle<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
@@ -196,7 +205,7 @@ impl<K: Hash, S> Shard<K, S> {
     /// Forgets, of the next few states, the one that is nearest to idle; never that of a client who would be refused at
     /// `instant`, for to be forgotten would be a new budget. Says whether there was one.
     ///
-    /// The caller charges at `instant`, or [passes](Self::pass) it.
+    /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
     pub(super) fn forget_nearest_to_idle<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
@@ -246,15 +255,6 @@ impl<K: Hash, S> Shard<K, S> {
         bucket
     }
 
-    /// Moves on to an instant at which states were forgotten, unless a charge does so.
-    pub(super) fn pass(&mut self, denials: &Denials, stamp: Timestamp, instant: Instant) {
-        if instant.clock_was_set_back() {
-            self.restart(denials, stamp);
-        }
-        self.time_has_come_to(stamp, denials);
-        self.time.pass(instant);
-    }
-
     /// Forgets all states that are idle at `stamp`, and says how many.
     pub(super) fn sweep<L: Limiter<State = S>, H: BuildHasher>(
         &mut self,
@@ -267,7 +267,7 @@ impl<K: Hash, S> Shard<K, S> {
             .retain(|client| !rules.limiter.is_idle(&client.state, instant.now));
         let forgotten = before - self.clients.len();
         if forgotten > 0 {
-            self.pass(rules.denials, stamp, instant);
+            self.charged(rules.denials, stamp, instant);
             self.forgotten += forgotten as u64;
             self.clients.shrink_to(2 * self.clients.len(), |client| {
                 rules.hasher.hash_one(&client.key)
