@@ -169,19 +169,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         if self.denials.find(hash, now.as_nanos()).is_some() {
             return false;
         }
-        let mut shard = self.shard(hash).lock();
-        let instant = shard.date(now);
-        // No decision is made of what is only asked whether: this is what most calls that are allowed come to.
-        let is_allowed = shard.state_mut((hash, key)).is_some_and(|state| {
-            let decision = self.limiter.check(state, instant.now, 1);
-            decision.is_ok_and(|decision| decision.is_allowed())
-        });
-        if is_allowed {
-            shard.charged(&self.denials, now, instant);
-            return true;
-        }
-        // A refusal has changed nothing, and is asked for again in full, to be noted.
-        always_fits(self.check_rare(&mut shard, (hash, key), 1, now, instant)).is_allowed()
+        self.allow_in_shard((hash, key), now)
     }
 
     /// The decision on a request of cost 1 by `key` at `now`, whose unit is spent if it is allowed.
@@ -295,6 +283,30 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             hasher: &self.hasher,
             denials: &self.denials,
         }
+    }
+
+    /// Whether a call of cost 1 that the table of denials did not answer may go.
+    ///
+    /// Not inlined, so that a refusal that the table does answer saves no registers for it.
+    #[inline(never)]
+    fn allow_in_shard<Q: Lookup<K> + ?Sized>(
+        &self,
+        (hash, key): (u64, &Q),
+        now: Timestamp,
+    ) -> bool {
+        let mut shard = self.shard(hash).lock();
+        let instant = shard.date(now);
+        // No decision is made of what is only asked whether: this is what most calls that are allowed come to.
+        let is_allowed = shard.state_mut((hash, key)).is_some_and(|state| {
+            let decision = self.limiter.check(state, instant.now, 1);
+            decision.is_ok_and(|decision| decision.is_allowed())
+        });
+        if is_allowed {
+            shard.charged(&self.denials, now, instant);
+            return true;
+        }
+        // A refusal has changed nothing, and is asked for again in full, to be noted.
+        always_fits(self.check_rare(&mut shard, (hash, key), 1, now, instant)).is_allowed()
     }
 
     /// Decides a call that the table of denials did not answer.
