@@ -110,8 +110,8 @@ impl Bucket {
 
     #[inline]
     pub(super) fn is_idle(&self, state: &BucketState, now: Timestamp) -> bool {
-        // As `idle_at() <= now`, without its division.
-        join(state.full_at_limit) <= self.at_limit(now) && now < Timestamp::MAX
+        // As the trait has it, without the division of `idle_at`: by now, and before the last stamp.
+        join(state.full_at_limit) <= self.at_limit(now.min(LAST_BUT_ONE))
     }
 
     #[inline]
@@ -158,3 +158,5 @@ struct Found {
     spent: u128,
     admits: bool,
 }
+
+const LAST_BUT_ONE: Timestamp = Timestamp::from_nanos(Timestamp::MAX.as_nanos() - 1);
