@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use tollgate::{
-    Clock, Direct, FixedWindow, Keyed, LeakyBucket, Limiter, Policy, Quota, SlidingLog,
-    SlidingWindowCounter, SystemClock, TickingClock, Timestamp, TokenBucket,
+    Algorithm, Clock, Direct, Keyed, Limiter, Policy, Quota, SlidingLog, SystemClock, TickingClock,
+    Timestamp,
 };
 
 criterion_group! {
@@ -133,27 +133,17 @@ fn keyed(c: &mut Criterion) {
 
 /// Each rule with a quota that allows all of a bench, and one that is spent at its start and for its length.
 fn each_rule(mut bench: impl FnMut(&str, Policy, Policy)) {
-    let generous = Quota::per_hour(1 << 62);
-    let exhausted = Quota::per_day(EXHAUSTED_LIMIT);
-    // A log of one run per microsecond would measure the allocator.
-    let resolution = Duration::from_secs(1);
-    let rules: [(&str, fn(Quota, Duration) -> Policy); 5] = [
-        ("token-bucket", |quota, _| TokenBucket::new(quota).into()),
-        ("leaky-bucket", |quota, _| LeakyBucket::new(quota).into()),
-        ("fixed-window", |quota, _| FixedWindow::new(quota).into()),
-        ("sliding-log", |quota, resolution| {
-            SlidingLog::new(quota).with_resolution(resolution).into()
-        }),
-        ("sliding-window-counter", |quota, _| {
-            SlidingWindowCounter::new(quota).into()
-        }),
-    ];
-    for (name, rule) in rules {
-        bench(
-            name,
-            rule(generous, resolution),
-            rule(exhausted, resolution),
-        );
+    for algorithm in Algorithm::ALL {
+        let policy = |quota| match algorithm {
+            // A log of one run per microsecond would measure the allocator.
+            Algorithm::SlidingLog => SlidingLog::new(quota)
+                .with_resolution(Duration::from_secs(1))
+                .into(),
+            _ => algorithm.policy(quota),
+        };
+        let generous = policy(Quota::per_hour(1 << 62));
+        let exhausted = policy(Quota::per_day(EXHAUSTED_LIMIT));
+        bench(algorithm.name(), generous, exhausted);
     }
 }
 

@@ -67,6 +67,9 @@ impl FixedWindow {
     /// grid to move.
     #[must_use]
     pub const fn with_offset(self, offset: Duration) -> Self {
+        if self.anchored {
+            return self;
+        }
         Self {
             grid: Grid::new(self.quota, offset),
             ..self
@@ -79,7 +82,7 @@ impl FixedWindow {
     pub const fn anchored_at_first_request(self) -> Self {
         Self {
             anchored: true,
-            ..self
+            ..Self::new(self.quota)
         }
     }
 
