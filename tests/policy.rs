@@ -188,7 +188,10 @@ proptest! {
         let policy: Policy = match Algorithm::ALL[algorithm] {
             Algorithm::TokenBucket => TokenBucket::new(quota).with_burst(burst).into(),
             Algorithm::LeakyBucket => LeakyBucket::new(quota).with_burst(burst).into(),
-            Algorithm::FixedWindow if anchored => FixedWindow::new(quota).anchored_at_first_request().into(),
+            Algorithm::FixedWindow if anchored => FixedWindow::new(quota)
+                .with_offset(offset)
+                .anchored_at_first_request()
+                .into(),
             Algorithm::FixedWindow => FixedWindow::new(quota).with_offset(offset).into(),
             Algorithm::SlidingLog => SlidingLog::new(quota)
                 .with_resolution(Duration::from_nanos(offset_ns % period_ns))
