@@ -1,6 +1,13 @@
-//! A hard cap on the clients of a store, and what becomes of a newcomer when it is reached.
+//! A hard cap on the clients of a store, and how a newcomer finds room when it is reached.
 
+use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Keyed;
+use super::shard::Shard;
+use crate::holder::Instant;
+use crate::limiter::Limiter;
+use crate::time::Timestamp;
 
 /// What becomes of a client that is not known when the store is full and nothing idle was found to forget.
 ///
@@ -62,19 +69,113 @@ impl Room {
     }
 
     /// Gives back the places of clients that were forgotten.
-    pub(super) fn give_back(&self, places: usize) {
+    fn give_back(&self, places: usize) {
         if places > 0 {
             self.taken.fetch_sub(places, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn next_shard(&self) -> usize {
+    fn next_shard(&self) -> usize {
         self.next_shard.fetch_add(1, Ordering::Relaxed)
     }
 }
 
+impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
+    /// Finds a place in a full store by forgetting somebody. Otherwise says how long it may be until a place is free, for
+    /// a caller that calls at `instant`.
+    pub(super) fn find_room(
+        &self,
+        room: &Room,
+        own: &mut Shard<K, L::State>,
+        stamp: Timestamp,
+        instant: Instant,
+    ) -> Result<(), u64> {
+        let mut left = MOST_LOOKED_AT;
+        let found_idle = self.visit_shards(room, own, (stamp, instant), |shard, instant| {
+            let swept = shard.forget_idle(&self.limiter, instant, usize::MAX, left);
+            left -= swept.seen;
+            // One of the places is the newcomer's.
+            self.give_back(swept.forgotten.saturating_sub(1));
+            match swept.forgotten {
+                0 if left > 0 => Visit::Next,
+                0 => Visit::Stop,
+                _ => Visit::Found,
+            }
+        });
+        if found_idle {
+            return Ok(());
+        }
+        if room.when_full == WhenFull::ForgetNearestToIdle
+            && self.visit_shards(room, own, (stamp, instant), |shard, instant| {
+                if shard.forget_nearest_to_idle(&self.limiter, instant) {
+                    Visit::Found
+                } else if shard.len() == 0 {
+                    Visit::Next
+                } else {
+                    Visit::Stop
+                }
+            })
+        {
+            return Ok(());
+        }
+        Err(match own.first_idle_at(&self.limiter) {
+            Some(idle_at) => instant.wait_until(idle_at),
+            None => self.limiter.quota().period_ns(),
+        })
+    }
+
+    /// Visits one's own shard, whose lock is held, and then the others from where the last search ended, until `visit`
+    /// has found what it looks for; says whether it has.
+    ///
+    /// Two callers may each hold a lock and want the other's: so only locks that are free are taken.
+    fn visit_shards(
+        &self,
+        room: &Room,
+        own: &mut Shard<K, L::State>,
+        (stamp, instant): (Timestamp, Instant),
+        mut visit: impl FnMut(&mut Shard<K, L::State>, Instant) -> Visit,
+    ) -> bool {
+        // In one's own, the charge of the newcomer will move the time on.
+        match visit(own, instant) {
+            Visit::Found => return true,
+            Visit::Stop => return false,
+            Visit::Next => {}
+        }
+        for _ in 1..self.shards.len() {
+            let index = room.next_shard() % self.shards.len();
+            // Its own is not free, so it is not visited again.
+            let Some(mut shard) = self.shards[index].0.try_lock() else {
+                continue;
+            };
+            let instant = shard.date(stamp);
+            match visit(&mut shard, instant) {
+                Visit::Found => {
+                    shard.charged(&self.denials, stamp, instant);
+                    return true;
+                }
+                Visit::Stop => return false,
+                Visit::Next => {}
+            }
+        }
+        false
+    }
+
+    pub(super) fn give_back(&self, places: usize) {
+        if let Some(room) = &self.room {
+            room.give_back(places);
+        }
+    }
+}
+
+/// How a search through the shards goes on.
+enum Visit {
+    Found,
+    Next,
+    Stop,
+}
+
 /// How many states a newcomer to a full store looks at, to find an idle one.
-pub(super) const MOST_LOOKED_AT: usize = 512;
+const MOST_LOOKED_AT: usize = 512;
 
 /// How many clients a shard of a store with a cap should be able to hold on average, so that a small store has few
 /// shards and a newcomer can look at all of it.
