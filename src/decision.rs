@@ -145,7 +145,8 @@ impl Decision {
 
     /// The smallest wait after which the same request would be allowed if nothing else came; zero if it was allowed.
     ///
-    /// Exact: until then it is refused, from then on it is allowed.
+    /// Exact: until then it is refused, from then on it is allowed. Only where a store without room decided
+    /// (`is_store_full`) is it an estimate: when one of the states that the call saw will be idle.
     #[inline]
     #[must_use]
     pub fn retry_after(&self) -> Duration {
@@ -228,6 +229,7 @@ impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")
             .field("allowed", &self.allowed)
+            .field("store_full", &self.store_full)
             .field("limit", &self.limit())
             .field("remaining", &self.remaining())
             .field("retry_after", &self.retry_after())

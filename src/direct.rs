@@ -14,7 +14,8 @@ use crate::time::Timestamp;
 ///
 /// It may be called from any thread. Concurrent calls behave as if they came in some order, one after the other. A call
 /// is decided at the later of its stamp and the latest charge, and waits are counted from its own stamp. A stamp more
-/// than ten seconds late means that the clock was set back: the difference is then added to all that follow.
+/// than ten seconds late means that the clock was set back: the difference is then added to all that follow. Time ends at
+/// [`Timestamp::MAX`]: a limiter that was charged at such a stamp stands still from then on.
 ///
 /// ```
 /// use tollgate::{Clock, Direct, Quota, SystemClock, TokenBucket};

@@ -53,9 +53,9 @@ impl Instant {
         self.lateness_ns
     }
 
-    /// How long the caller must wait, from its own stamp, for `at`.
-    pub(crate) fn wait_until(&self, at: Timestamp) -> u64 {
-        at.nanos_since(self.now).saturating_add(self.lateness_ns)
+    /// How long it is from the instant decided at until `at`.
+    pub(crate) const fn wait_until(&self, at: Timestamp) -> u64 {
+        at.nanos_since(self.now)
     }
 }
 

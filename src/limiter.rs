@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 /// A limiter is a small immutable value (its configuration); what it knows of one client is a [`State`](Self::State)
 /// that somebody else keeps. The time is an argument. There is no lock, no clock and no allocation in a decision (but
 /// for the entries of a [`SlidingLog`](crate::SlidingLog)), so the same rule serves one state
-/// ([`Direct`](crate::Direct)), a state per client ([`Keyed`](crate::Keyed)), a simulation or a replay of a log.
+/// (`Direct`), a state per client (`Keyed`), a simulation or a replay of a log.
 ///
 /// # What the caller owes
 ///

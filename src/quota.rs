@@ -218,6 +218,7 @@ fn parse_quota(text: &str) -> Result<Quota, ParseProblem> {
         Some(period) => period,
         None => strip_per(rest).ok_or_else(|| match rest {
             "" => ParseProblem::NoPeriod,
+            per if per.eq_ignore_ascii_case("per") => ParseProblem::NoPeriod,
             _ => ParseProblem::NoSeparator(Shown::new(rest)),
         })?,
     };

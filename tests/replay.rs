@@ -817,6 +817,10 @@ fn a_lines_client_and_time_are_all_it_needs() {
             "h",
         ),
         (format!("h\t-\t-\t{time}\t\"GET /\""), "h"),
+        // Apache writes a user without a name so; whoever sends none was not counted.
+        (format!("h - \"\" {time} \"GET /\" 401 2"), "h"),
+        (format!("h - \"john doe\" {time} \"GET /\" 401 2"), "h"),
+        (format!("h - joh\"n {time} \"GET /\" 401 2"), "h"),
         (
             format!("h - \\\"q\\\" {time} \"\\\"[01/Jan/2001:00:00:00 +0000]\\\"\""),
             "h",

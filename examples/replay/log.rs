@@ -141,16 +141,29 @@ pub(crate) fn parse(line: &[u8]) -> Result<(&str, Timestamp), Why> {
     Ok((client, at))
 }
 
-/// The last timestamp before the first quotation mark. (Inside a field, servers escape it.)
+/// The last timestamp before the request's quotation mark, which is the first after a timestamp. (Inside a field, servers
+/// escape it.)
+///
+/// A quotation mark that no timestamp precedes may be the user's: Apache writes an empty one as `""`. After it, only what
+/// stands where a timestamp does, right before a quotation mark, is one.
 fn stamp(text: &[u8]) -> Result<Timestamp, BadStamp> {
     let mut found = Err(BadStamp::Missing);
     let mut before = b' ';
+    let mut quoted = false;
     for (index, &byte) in text.iter().enumerate() {
         match byte {
-            b'"' if before != b'\\' => break,
+            b'"' if before != b'\\' => {
+                if found.is_ok() {
+                    break;
+                }
+                quoted = true;
+            }
             b'[' if matches!(before, b' ' | b'\t') => {
-                let stamp = when::parse_stamp(&text[index + 1..]);
-                if stamp.is_ok() || found == Err(BadStamp::Missing) {
+                let rest = &text[index + 1..];
+                let stamp = when::parse_stamp(rest);
+                if (stamp.is_ok() || found == Err(BadStamp::Missing))
+                    && (!quoted || ends_before_request(rest))
+                {
                     found = stamp;
                 }
             }
@@ -159,6 +172,16 @@ fn stamp(text: &[u8]) -> Result<Timestamp, BadStamp> {
         before = byte;
     }
     found
+}
+
+/// Whether what the next bracket closes is followed by white space and a quotation mark.
+fn ends_before_request(text: &[u8]) -> bool {
+    let closed = text.iter().position(|&byte| byte == b']');
+    closed.is_some_and(|end| {
+        let rest = &text[end + 1..];
+        let request = rest.trim_ascii_start();
+        request.len() < rest.len() && request.starts_with(b"\"")
+    })
 }
 
 /// Splits an input into lines without holding more than a chunk of it.

@@ -159,6 +159,12 @@ impl Denials {
         next_end_ns
     }
 
+    /// How often a clock was found to have been set back.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
     /// Makes all notes void: a clock was found to have been set back, to `stamp_ns`. Under a shard's lock.
     #[cold]
     pub(super) fn restart(&self, stamp_ns: u64) {
@@ -166,7 +172,8 @@ impl Denials {
         self.newest_charge_ns.store(stamp_ns, Ordering::Relaxed);
     }
 
-    /// Says that a charge was stamped so; to be called whenever a shard's time has moved on by [`MARK_EVERY_NS`].
+    /// Says that a charge was stamped so; to be called when a shard's time has moved on by [`MARK_EVERY_NS`], and at
+    /// its first charge of a generation.
     #[cold]
     pub(super) fn mark_charge(&self, stamp_ns: u64) {
         self.newest_charge_ns.fetch_max(stamp_ns, Ordering::Relaxed);

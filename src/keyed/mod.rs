@@ -38,7 +38,11 @@ use crate::time::Timestamp;
 /// Each shard decides a call at the later of its stamp and the latest charge it has seen, so stamps that threads took in
 /// another order than they call in give nothing twice and refuse nothing that was due. Waits are counted from the
 /// caller's own stamp. A stamp more than ten seconds late means that the clock was set back: the difference is then added
-/// to all that follow, so nobody waits for a clock to catch up.
+/// to all that follow, so nobody waits for a clock to catch up. Any call shows it, a peek too; and each step of the clock
+/// may give a client one burst, so stamps should come of one clock.
+///
+/// Time ends at [`Timestamp::MAX`](crate::Timestamp::MAX): a store that was charged at such a stamp stands still from then
+/// on.
 ///
 /// # Memory
 ///
@@ -202,12 +206,15 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     }
 
     /// The decision that [`check`](Self::check) would take, spending nothing and creating nothing.
+    ///
+    /// It is the limit's: whether a store with a cap has room for a client that it does not know is not looked at.
     #[inline]
     pub fn peek<Q: Lookup<K> + ?Sized>(&self, key: &Q, now: Timestamp) -> Decision {
         always_fits(self.peek_n(key, 1, now))
     }
 
-    /// The decision that [`check_n`](Self::check_n) would take, spending nothing and creating nothing.
+    /// The decision that [`check_n`](Self::check_n) would take, spending nothing and creating nothing; as by
+    /// [`peek`](Self::peek), the limit's.
     ///
     /// # Errors
     ///
@@ -228,8 +235,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
 
     /// Forgets every client that is idle at `now`, and says how many those were.
     ///
-    /// No decision changes by it: where it forgets somebody, the shard's time comes to `now`, as by a charge. A service needs
-    /// it only to give memory back after a crowd has gone.
+    /// Where it forgets somebody, the shard's time comes to `now`, as by a charge: so `now` is what the clock says, and not
+    /// some time to come. For calls stamped from then on no decision changes. A service needs it only to give memory
+    /// back after a crowd has gone.
     pub fn sweep(&self, now: Timestamp) -> usize {
         let mut forgotten = 0;
         for shard in &self.shards {
@@ -240,7 +248,10 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         forgotten
     }
 
-    /// How many clients the store holds; some of them may be idle. Other threads may change it as it is counted.
+    /// How many clients the store holds; some of them may be idle.
+    ///
+    /// Shards are counted one after the other: what other threads move meanwhile may be counted twice or not at all, so
+    /// the sum may even lie above [`max_keys`](Self::with_max_keys), which the store itself never does.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.lock().len()).sum()

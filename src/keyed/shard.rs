@@ -20,6 +20,8 @@ pub(super) struct Shard<K, S> {
     /// From this stamp on a charge concerns the table of denials: one of this shard's notes ends, or the newest charge
     /// must be told.
     alarm_at_ns: u64,
+    /// The table's generation when the newest charge was last told.
+    generation: u64,
     refusals: u32,
     /// The bucket of the table that is swept next.
     hand: usize,
@@ -57,6 +59,7 @@ impl<K: Hash, S> Shard<K, S> {
             time: HolderTime::default(),
             hand: 0,
             alarm_at_ns: 0,
+            generation: 0,
             refusals: 0,
             lines,
             forgotten: 0,
@@ -115,7 +118,8 @@ impl<K: Hash, S> Shard<K, S> {
         if instant.clock_was_set_back() {
             self.set_back(denials, stamp, instant);
         }
-        if stamp.as_nanos() >= self.alarm_at_ns {
+        // Another shard may have found that the clock was set back, and the newest charge is to be told anew.
+        if stamp.as_nanos() >= self.alarm_at_ns || self.generation != denials.generation() {
             self.time_has_come_to(stamp, denials);
         }
         self.time.pass(instant);
@@ -143,6 +147,7 @@ impl<K: Hash, S> Shard<K, S> {
 
     #[cold]
     fn time_has_come_to(&mut self, stamp: Timestamp, denials: &Denials) {
+        self.generation = denials.generation();
         denials.mark_charge(stamp.as_nanos());
         let next_end_ns = denials.expire(self.lines, stamp.as_nanos());
         self.alarm_at_ns = next_end_ns.min(stamp.as_nanos().saturating_add(MARK_EVERY_NS));

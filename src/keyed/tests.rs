@@ -290,3 +290,41 @@ fn what_a_sweep_forgets_stays_idle_for_late_stamps() {
     assert!(store.allow(&1, start + Duration::from_millis(500)));
     assert!(!store.allow(&1, start + Duration::from_millis(600)));
 }
+
+/// The wait of a store that was full counted the stamp's lateness twice: 19 s were told, and after 10 there was room.
+#[test]
+fn a_late_newcomer_to_a_full_store_waits_by_its_own_stamp() {
+    let store: Keyed<u64, _> = Keyed::new(TokenBucket::new(Quota::per_second(1))).with_max_keys(1);
+    let now = Timestamp::from_secs(1_000_000);
+    assert!(store.allow(&1, now));
+    let late = now - Duration::from_secs(9);
+    let wait = store.check(&2, late).retry_after();
+    assert_eq!(wait, Duration::from_secs(10));
+    assert!(!store.allow(&2, late + wait - Duration::from_nanos(1)));
+    assert!(store.allow(&2, late + wait));
+}
+
+/// One shard noticed that the clock was set back and lowered the mark of the newest charge for all; another did not mark
+/// its own again, and its denials hid from it that its clock had been set back too.
+#[test]
+fn a_clock_set_back_that_another_shard_noticed_is_marked_anew() {
+    let store: Keyed<u64, _> = Keyed::for_test(TokenBucket::new(Quota::per_minute(1)), 2, true);
+    let shard_of = |key: &u64| (store.hasher.hash_one(key) >> 32) & 1;
+    let mut of_a = (0..).filter(|key| shard_of(key) == 0);
+    let mut of_b = (0..).filter(|key| shard_of(key) == 1);
+    let second = Duration::from_secs(1);
+    let start = Timestamp::from_secs(1_000);
+    assert!(store.allow(&of_b.next().unwrap(), start));
+    assert!(store.allow(&of_a.next().unwrap(), start + 2 * second));
+    // The shard A notices; for B it is not late enough.
+    let back = start - 9 * second;
+    assert!(store.allow(&of_a.next().unwrap(), back));
+    let hot = of_b.next().unwrap();
+    assert!(store.allow(&hot, back));
+    assert!(!store.allow(&hot, back));
+    assert!(store.allow(&of_b.next().unwrap(), start + Duration::from_millis(4_900)));
+    // Now it is late enough for B: time goes on from there, instead of standing still for 13.9 s.
+    let told = store.check(&hot, back);
+    assert_eq!(told.retry_after(), store.peek(&hot, back).retry_after());
+    assert!(told.retry_after() < 60 * second);
+}
