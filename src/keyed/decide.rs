@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use super::Keyed;
-use super::denials::Denial;
+use super::denials::{Denial, Tagged};
 use super::lookup::Lookup;
 use super::room::WhenFull;
 use super::shard::Shard;
@@ -77,7 +77,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         };
         shard.settle(&self.denials, now, instant, &mut decision);
         if cost == 1 && !decision.is_allowed() {
-            self.note_denial(shard, hash, (now, instant), &decision);
+            self.note_denial(shard, self.tagged(hash, key), (now, instant), &decision);
         }
         Ok(decision)
     }
@@ -118,16 +118,16 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     fn note_denial(
         &self,
         shard: &mut Shard<K, L::State>,
-        hash: u64,
+        key: Tagged,
         (stamp, instant): (Timestamp, Instant),
         decision: &Decision,
     ) {
         let turn = shard.count_refusal();
-        if decision.is_store_full() || !self.denials.has_room(hash, stamp.as_nanos(), turn) {
+        if decision.is_store_full() || !self.denials.has_room(key, stamp.as_nanos(), turn) {
             return;
         }
         if let Some(denial) = Denial::of(stamp, instant, decision) {
-            self.denials.note(hash, denial);
+            self.denials.note(key, denial);
             shard.noted_until(denial.until_ns);
         }
     }

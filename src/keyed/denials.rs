@@ -9,9 +9,10 @@
 //!
 //! - *Torn reads.* A line is a seqlock: its version is odd while it is written, and a reader that sees two versions, or
 //!   an odd one, falls through to the store. (A line that only XORs its words is unsound: two entries can agree.)
-//! - *Two keys on one line.* The line holds the 64-bit hash of its key; another hash falls through. Two keys with one
-//!   hash would share refusals: with n refused clients in the table and a hash seeded at random, the odds are
-//!   n / 2⁶⁴ for each call, one in 10¹⁶ for a thousand of them.
+//! - *Two keys on one line.* The line holds a 64-bit tag of its key, the hash; another tag falls through. Two keys with
+//!   one tag would share refusals: with n refused clients in the table and a hash seeded at random, the odds are
+//!   n / 2⁶⁴ for each call, one in 10¹⁶ for a thousand of them. A hasher of the user's own may be worse than that, so
+//!   its hashes are mixed with ours: then the odds are no worse than ours.
 //! - *Early stamps.* A note says from which stamp on it was seen to hold; earlier ones fall through.
 //! - *Late stamps.* The store decides at the latest charge of the shard if that is later than the stamp, and it may lie
 //!   beyond T. So a charge at T or later, of whichever client of the shard, makes the note void before its lock is free.
@@ -51,6 +52,15 @@ pub(super) struct Denials {
     newest_charge_ns: AtomicU64,
 }
 
+/// A key as this table knows it.
+#[derive(Clone, Copy)]
+pub(super) struct Tagged {
+    /// The hash that chose the shard, and chooses the line.
+    pub(super) hash: u64,
+    /// What tells the key from others on its line.
+    pub(super) tag: u64,
+}
+
 /// Which lines belong to a shard: the one with its number, and every so many after it.
 #[derive(Clone, Copy)]
 pub(super) struct LinesOfShard {
@@ -63,7 +73,7 @@ pub(super) struct LinesOfShard {
 struct Line {
     /// Odd while the line is written.
     version: AtomicU64,
-    hash: AtomicU64,
+    tag: AtomicU64,
     since_ns: AtomicU64,
     until_ns: AtomicU64,
     reset_at_ns: AtomicU64,
@@ -80,13 +90,13 @@ impl Denials {
         }
     }
 
-    /// The refusal of the key with this hash, if one is noted that holds at `stamp_ns`.
+    /// The refusal of the key, if one is noted that holds at `stamp_ns`.
     #[inline]
-    pub(super) fn find(&self, hash: u64, stamp_ns: u64) -> Option<Denial> {
-        let line = line_of(self.lines.get()?, hash);
+    pub(super) fn find(&self, key: Tagged, stamp_ns: u64) -> Option<Denial> {
+        let line = line_of(self.lines.get()?, key.hash);
         // Acquire, with the release that ends a write: whoever sees a version sees the words of that version.
         let version = line.version.load(Ordering::Acquire);
-        if line.hash.load(Ordering::Relaxed) != hash || version % 2 == 1 {
+        if line.tag.load(Ordering::Relaxed) != key.tag || version % 2 == 1 {
             return None;
         }
         let denial = Denial {
@@ -116,29 +126,29 @@ impl Denials {
     /// A line that holds another client's refusal is given up only now and then: those who ask most get their lines, and
     /// the crowd of those who ask seldom does not push them out.
     #[inline]
-    pub(super) fn has_room(&self, hash: u64, stamp_ns: u64, turn: u32) -> bool {
+    pub(super) fn has_room(&self, key: Tagged, stamp_ns: u64, turn: u32) -> bool {
         let Some(lines) = self.lines.get() else {
             return true;
         };
-        let line = line_of(lines, hash);
+        let line = line_of(lines, key.hash);
         turn % DISPLACED_EVERY == 0
-            || line.hash.load(Ordering::Relaxed) == hash
+            || line.tag.load(Ordering::Relaxed) == key.tag
             || line.until_ns.load(Ordering::Relaxed) <= stamp_ns
             || line.generation.load(Ordering::Relaxed) != self.generation.load(Ordering::Relaxed)
     }
 
     /// Notes a refusal. Under the lock of the key's shard.
     #[inline]
-    pub(super) fn note(&self, hash: u64, denial: Denial) {
-        let line = line_of(self.lines.get_or_init(new_lines), hash);
+    pub(super) fn note(&self, key: Tagged, denial: Denial) {
+        let line = line_of(self.lines.get_or_init(new_lines), key.hash);
         let generation = self.generation.load(Ordering::Relaxed);
-        if line.holds_refusal(hash, generation, &denial) {
+        if line.holds_refusal(key.tag, generation, &denial) {
             // The oldest stamp at which it was seen to hold stays: else a lagging thread would take the lock each time.
             if line.since_ns.load(Ordering::Relaxed) <= denial.since_ns {
                 return;
             }
         }
-        line.write(hash, generation, denial);
+        line.write(key.tag, generation, denial);
     }
 
     /// Makes void, among the lines of one shard, the notes that end at `stamp_ns` or before: time has come so far. Says
@@ -193,7 +203,7 @@ impl Line {
     fn new() -> Self {
         Self {
             version: AtomicU64::new(0),
-            hash: AtomicU64::new(0),
+            tag: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
             until_ns: AtomicU64::new(0),
             reset_at_ns: AtomicU64::new(0),
@@ -203,9 +213,9 @@ impl Line {
     }
 
     /// Whether the line says the same already, but for the stamp it was first seen at. Under the shard's lock.
-    fn holds_refusal(&self, hash: u64, generation: u64, denial: &Denial) -> bool {
+    fn holds_refusal(&self, tag: u64, generation: u64, denial: &Denial) -> bool {
         let words = [
-            (&self.hash, hash),
+            (&self.tag, tag),
             (&self.generation, generation),
             (&self.until_ns, denial.until_ns),
             (&self.reset_at_ns, denial.reset_at_ns),
@@ -216,12 +226,12 @@ impl Line {
             .all(|(word, value)| word.load(Ordering::Relaxed) == *value)
     }
 
-    fn write(&self, hash: u64, generation: u64, denial: Denial) {
+    fn write(&self, tag: u64, generation: u64, denial: Denial) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version + 1, Ordering::Relaxed);
         // No word below may be seen by a reader that does not then see the odd version (or a later one).
         fence(Ordering::Release);
-        self.hash.store(hash, Ordering::Relaxed);
+        self.tag.store(tag, Ordering::Relaxed);
         self.since_ns.store(denial.since_ns, Ordering::Relaxed);
         self.until_ns.store(denial.until_ns, Ordering::Relaxed);
         self.reset_at_ns

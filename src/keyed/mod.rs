@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hash};
 
 use parking_lot::Mutex;
 
-use self::denials::{Denials, LinesOfShard};
+use self::denials::{Denials, LinesOfShard, Tagged};
 pub use self::hasher::RandomState;
 pub use self::lookup::Lookup;
 pub use self::room::WhenFull;
@@ -72,6 +72,8 @@ use crate::time::Timestamp;
 pub struct Keyed<K, L: Limiter, H = RandomState> {
     limiter: L,
     hasher: H,
+    /// What a hasher of the user's own is mixed with to tell keys apart in the table of denials.
+    tagger: Option<RandomState>,
     shards: Box<[OwnLine<K, L::State>]>,
     denials: Denials,
     room: Option<Room>,
@@ -97,15 +99,18 @@ impl<K: Hash + Eq, L: Limiter> Keyed<K, L> {
     /// A store in which every client is fresh.
     #[must_use]
     pub fn new(limiter: L) -> Self {
-        Self::with_hasher(limiter, RandomState::default())
+        Self {
+            tagger: None,
+            ..Self::with_hasher(limiter, RandomState::default())
+        }
     }
 }
 
 impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// The same with a hasher of your choice.
     ///
-    /// It must spread keys over all of 64 bits, as those made for hash tables do: two keys with one hash would share
-    /// refusals (see above), and bits 32 and up choose a shard.
+    /// Any hasher is right; one that spreads keys over all of 64 bits, as those made for hash tables do, is fast: bits 32
+    /// and up choose a shard. A second, fast hash tells refused clients apart, whatever this one does.
     ///
     /// ```
     /// use std::collections::hash_map::RandomState;
@@ -120,6 +125,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         Self {
             limiter,
             hasher,
+            tagger: Some(RandomState::default()),
             shards: new_shards(SHARDS),
             denials: Denials::new(),
             room: None,
@@ -171,7 +177,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     #[inline]
     pub fn allow<Q: Lookup<K> + ?Sized>(&self, key: &Q, now: Timestamp) -> bool {
         let hash = self.hasher.hash_one(key);
-        if self.denials.find(hash, now.as_nanos()).is_some() {
+        if self
+            .denials
+            .find(self.tagged(hash, key), now.as_nanos())
+            .is_some()
+        {
             return false;
         }
         self.allow_in_shard((hash, key), now)
@@ -181,7 +191,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     #[inline]
     pub fn check<Q: Lookup<K> + ?Sized>(&self, key: &Q, now: Timestamp) -> Decision {
         let hash = self.hasher.hash_one(key);
-        if let Some(denial) = self.denials.find(hash, now.as_nanos()) {
+        if let Some(denial) = self.denials.find(self.tagged(hash, key), now.as_nanos()) {
             return Decision::uncharged(denial.basis(now), false);
         }
         always_fits(self.check_in_shard((hash, key), 1, now))
@@ -287,6 +297,16 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         // A power of two of them, by bits that the table in a shard uses neither for the place nor for the tag.
         let index = (hash >> 32) as usize & (self.shards.len() - 1);
         &self.shards[index].0
+    }
+
+    #[inline]
+    fn tagged<Q: Lookup<K> + ?Sized>(&self, hash: u64, key: &Q) -> Tagged {
+        let tag = match &self.tagger {
+            None => hash,
+            // Mixed and not instead of it: keys that are chosen to collide in one do not in the other.
+            Some(tagger) => hash ^ tagger.hash_one(key),
+        };
+        Tagged { hash, tag }
     }
 
     fn rules(&self) -> Rules<'_, L, H> {

@@ -123,7 +123,11 @@ fn denials_change_no_decision_of_a_long_run() {
                 0
             });
             let hash = with.hasher.hash_one(key);
-            answered += usize::from(with.denials.find(hash, (now - late).as_nanos()).is_some());
+            answered += usize::from(
+                with.denials
+                    .find(with.tagged(hash, &key), (now - late).as_nanos())
+                    .is_some(),
+            );
             assert_eq!(
                 with.check(&key, now - late),
                 without.check(&key, now - late),
@@ -327,4 +331,32 @@ fn a_clock_set_back_that_another_shard_noticed_is_marked_anew() {
     let told = store.check(&hot, back);
     assert_eq!(told.retry_after(), store.peek(&hot, back).retry_after());
     assert!(told.retry_after() < 60 * second);
+}
+
+/// Clients were told apart by the hash alone: with a hasher of few bits, one that was refused had others refused.
+#[test]
+fn whatever_the_hasher_clients_are_told_apart() {
+    #[derive(Clone, Default)]
+    struct Alike(std::hash::DefaultHasher);
+    impl std::hash::Hasher for Alike {
+        fn write(&mut self, _: &[u8]) {}
+        fn finish(&self) -> u64 {
+            self.0.finish()
+        }
+    }
+    let rule = TokenBucket::new(Quota::per_minute(2));
+    let store: Keyed<String, _, _> =
+        Keyed::with_hasher(rule, std::hash::BuildHasherDefault::<Alike>::default());
+    let now = Timestamp::from_secs(1_000);
+    for client in ["ada", "grace", "edsger", "barbara"] {
+        assert!(store.allow(client, now), "{client}");
+        assert!(store.check(client, now).is_allowed(), "{client}");
+        for _ in 0..20 {
+            assert!(!store.allow(client, now), "{client}");
+            assert_eq!(
+                store.check(client, now).retry_after(),
+                Duration::from_secs(30)
+            );
+        }
+    }
 }
