@@ -1,13 +1,14 @@
 //! [`Direct`]: one limit for everyone.
 
-use core::fmt;
+use core::{fmt, mem};
 
 use parking_lot::Mutex;
 
-use crate::decision::Decision;
+use crate::decision::{Decision, Receipt};
 use crate::error::CostTooHigh;
-use crate::holder::{HolderTime, always_fits};
-use crate::limiter::Limiter;
+use crate::estimate::{Estimate, EstimateError, Settle};
+use crate::holder::{HolderTime, Instant};
+use crate::limiter::{Limiter, expect_grantable};
 use crate::time::Timestamp;
 
 /// One limiter with one state: a limit that all callers share, such as a budget for calls to somebody else's API.
@@ -25,12 +26,12 @@ use crate::time::Timestamp;
 /// if limiter.allow(clock.now()) { /* call */ } else { /* back off */ }
 /// ```
 pub struct Direct<L: Limiter> {
-    limiter: L,
-    held: Mutex<Held<L::State>>,
+    held: Mutex<Held<L>>,
 }
 
-struct Held<S> {
-    state: S,
+struct Held<L: Limiter> {
+    limiter: L,
+    state: L::State,
     time: HolderTime,
 }
 
@@ -39,10 +40,10 @@ impl<L: Limiter> Direct<L> {
     pub fn new(limiter: L) -> Self {
         let held = Held {
             state: limiter.fresh(Timestamp::EPOCH),
+            limiter,
             time: HolderTime::default(),
         };
         Self {
-            limiter,
             held: Mutex::new(held),
         }
     }
@@ -56,7 +57,7 @@ impl<L: Limiter> Direct<L> {
     /// The decision on a request of cost 1 at `now`, whose unit is spent if it is allowed.
     #[inline]
     pub fn check(&self, now: Timestamp) -> Decision {
-        always_fits(self.check_n(1, now))
+        expect_grantable(self.check_n(1, now))
     }
 
     /// The decision on a request of `cost` units at `now`, which are spent if it is allowed.
@@ -66,18 +67,35 @@ impl<L: Limiter> Direct<L> {
     /// [`CostTooHigh`] if no wait would ever let `cost` pass; nothing has changed.
     #[inline]
     pub fn check_n(&self, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
+        self.ask(now, |limiter, state, now| limiter.check(state, now, cost))
+    }
+
+    /// Decides as [`check_n`](Self::check_n) does, and tells besides what each of several limits says by itself: see
+    /// [`Limiter::check_each`]. `report` must not call this limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`CostTooHigh`] if no wait would ever let `cost` pass; nothing has changed, and nothing is reported.
+    pub fn check_each(
+        &self,
+        cost: u64,
+        now: Timestamp,
+        mut report: impl FnMut(usize, Decision),
+    ) -> Result<Decision, CostTooHigh> {
         let mut held = self.held.lock();
-        let Held { state, time } = &mut *held;
-        let instant = time.date(now);
-        let mut decision = self.limiter.check(state, instant.now, cost)?;
-        time.settle(instant, &mut decision);
-        Ok(decision)
+        let lateness_ns = held.time.date(now).lateness_ns();
+        held.ask(now, |limiter, state, now| {
+            limiter.check_each(state, now, cost, &mut |member, mut decision| {
+                decision.count_from(lateness_ns);
+                report(member, decision);
+            })
+        })
     }
 
     /// The decision that [`check`](Self::check) would take, spending nothing.
     #[inline]
     pub fn peek(&self, now: Timestamp) -> Decision {
-        always_fits(self.peek_n(1, now))
+        expect_grantable(self.peek_n(1, now))
     }
 
     /// The decision that [`check_n`](Self::check_n) would take, spending nothing.
@@ -86,23 +104,151 @@ impl<L: Limiter> Direct<L> {
     ///
     /// [`CostTooHigh`] if no wait would ever let `cost` pass.
     pub fn peek_n(&self, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
+        self.ask(now, |limiter, state, now| limiter.peek(state, now, cost))
+    }
+
+    /// Grants as many of `cost` units as there are at `now`; [`Decision::granted`] says how many. See
+    /// [`Limiter::at_most`].
+    ///
+    /// ```
+    /// use tollgate::{Direct, Quota, Timestamp, TokenBucket};
+    ///
+    /// let limiter = Direct::new(TokenBucket::new(Quota::per_second(10)));
+    /// let now = Timestamp::from_secs(1_000);
+    /// assert_eq!(limiter.at_most(7, now).granted(), 7);
+    /// assert_eq!(limiter.at_most(7, now).granted(), 3);
+    /// assert!(!limiter.at_most(7, now).is_allowed());
+    /// ```
+    pub fn at_most(&self, cost: u64, now: Timestamp) -> Decision {
+        expect_grantable(self.ask(now, |limiter, state, now| {
+            Ok(limiter.at_most(state, now, cost))
+        }))
+    }
+
+    /// Records `cost` units that were spent already, even beyond the limit. See [`Limiter::charge`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Direct, Quota, Timestamp, TokenBucket};
+    ///
+    /// let bytes = Direct::new(TokenBucket::new(Quota::per_second(1_000)));
+    /// let now = Timestamp::from_secs(1_000);
+    /// let after = bytes.charge(1_500, now);
+    /// assert_eq!(after.debt(), 500);
+    /// assert_eq!(after.retry_after(), Duration::from_millis(501), "the debt, and one unit");
+    /// ```
+    pub fn charge(&self, cost: u64, now: Timestamp) -> Decision {
+        expect_grantable(self.ask(now, |limiter, state, now| {
+            Ok(limiter.charge(state, now, cost))
+        }))
+    }
+
+    /// Gives back what a charge has spent, and says how many whole units that were. See [`Limiter::refund`].
+    ///
+    /// It is no charge: it does not move the limiter's time.
+    pub fn refund(&self, receipt: Receipt, now: Timestamp) -> u64 {
         let mut held = self.held.lock();
-        let instant = held.time.date(now);
-        let mut decision = self.limiter.peek(&held.state, instant.now, cost)?;
-        held.time.settle(instant, &mut decision);
-        Ok(decision)
+        let instant = held.date(now);
+        held.refund(receipt, instant)
+    }
+
+    /// Spends an estimate of what a request will cost, to be settled when the cost is known.
+    ///
+    /// # Errors
+    ///
+    /// [`EstimateError`] if the estimate is refused, or could never be granted.
+    pub fn estimate(&self, cost: u64, now: Timestamp) -> Result<Estimate<&Self>, EstimateError> {
+        Estimate::new(self, self.check_n(cost, now))
+    }
+
+    /// Forgets what was spent: everything is as at the beginning, but for the time.
+    pub fn reset(&self) {
+        let mut held = self.held.lock();
+        held.state = held.limiter.fresh(held.time.latest().now);
+    }
+
+    /// Puts another limiter in this one's place, at `now`; what was spent is carried over ([`Limiter::carry`]).
+    ///
+    /// As by a charge, time comes to `now`: so it is what the clock says.
+    pub fn set_limiter(&self, limiter: L, now: Timestamp) {
+        let mut held = self.held.lock();
+        let instant = held.date(now);
+        let fresh = limiter.fresh(instant.now);
+        let state = mem::replace(&mut held.state, fresh);
+        held.state = limiter.carry(&held.limiter, state, instant.now);
+        held.limiter = limiter;
+        held.time.pass(instant);
     }
 
     /// The rule.
-    pub const fn limiter(&self) -> &L {
-        &self.limiter
+    pub fn limiter(&self) -> L {
+        self.held.lock().limiter.clone()
+    }
+
+    #[inline]
+    fn ask(
+        &self,
+        now: Timestamp,
+        ask: impl FnOnce(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+    ) -> Result<Decision, CostTooHigh> {
+        self.held.lock().ask(now, ask)
     }
 }
 
-impl<L: Limiter + fmt::Debug> fmt::Debug for Direct<L> {
+impl<L: Limiter> Held<L> {
+    #[inline]
+    fn ask(
+        &mut self,
+        now: Timestamp,
+        ask: impl FnOnce(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+    ) -> Result<Decision, CostTooHigh> {
+        let instant = self.time.date(now);
+        let mut decision = ask(&self.limiter, &mut self.state, instant.now)?;
+        self.time.settle(instant, &mut decision);
+        Ok(decision)
+    }
+
+    /// Dates what is no decision.
+    fn date(&mut self, now: Timestamp) -> Instant {
+        let instant = self.time.date(now);
+        if instant.clock_was_set_back() {
+            self.time.note_set_back(instant);
+        }
+        instant
+    }
+
+    fn refund(&mut self, receipt: Receipt, instant: Instant) -> u64 {
+        self.limiter.refund(&mut self.state, instant.now, receipt)
+    }
+}
+
+impl<L: Limiter> Settle for &Direct<L> {
+    fn charge(&self, cost: u64, now: Timestamp) -> Decision {
+        Direct::charge(self, cost, now)
+    }
+
+    fn refund(&self, receipt: Receipt, now: Option<Timestamp>) {
+        match now {
+            Some(now) => {
+                Direct::refund(self, receipt, now);
+            }
+            None => {
+                let mut held = self.held.lock();
+                let latest = held.time.latest();
+                held.refund(receipt, latest);
+            }
+        }
+    }
+
+    fn peek(&self, now: Timestamp) -> Decision {
+        Direct::peek(self, now)
+    }
+}
+
+impl<L: Limiter> fmt::Debug for Direct<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Direct")
-            .field("limiter", &self.limiter)
+            .field("limiter", &self.limiter())
             .finish_non_exhaustive()
     }
 }

@@ -21,12 +21,23 @@ use thiserror::Error;
 pub struct CostTooHigh {
     cost: u64,
     most: u64,
+    member: usize,
 }
 
 impl CostTooHigh {
     #[cold]
     pub(crate) const fn new(cost: u64, most: u64) -> Self {
-        Self { cost, most }
+        Self {
+            cost,
+            most,
+            member: 0,
+        }
+    }
+
+    /// The same of a limit that is one of several.
+    #[cold]
+    pub(crate) const fn of_member(self, member: usize) -> Self {
+        Self { member, ..self }
     }
 
     /// The cost that was asked for, in units.
@@ -37,6 +48,11 @@ impl CostTooHigh {
     /// The largest cost that can be granted at once, in units.
     pub const fn most(&self) -> u64 {
         self.most
+    }
+
+    /// Which of several limits can never grant it: the first that cannot. A limit by itself is number 0.
+    pub const fn member(&self) -> usize {
+        self.member
     }
 }
 
@@ -117,21 +133,51 @@ pub(crate) enum ParseProblem {
     Quota(QuotaError),
 }
 
-/// A burst out of range: a bucket holds at least 1 and at most 2⁶³ − 1 units.
+/// A burst out of range: a bucket holds at least 1 unit, and at most 2⁶³ − 1 less the cap on debt that was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
-#[error("a bucket cannot hold {burst} units: use a burst from 1 to 9223372036854775807 (2^63 - 1)")]
+#[error("a bucket cannot hold {burst} units: use a burst from 1 to {most}{}", self.why())]
 pub struct BurstError {
     burst: u64,
+    most: u64,
 }
 
 impl BurstError {
-    pub(crate) const fn new(burst: u64) -> Self {
-        Self { burst }
+    pub(crate) const fn new(burst: u64, most: u64) -> Self {
+        Self { burst, most }
     }
 
     /// The burst that was asked for, in units.
     pub const fn burst(&self) -> u64 {
         self.burst
+    }
+
+    const fn why(&self) -> &'static str {
+        if self.most == MOST_UNITS {
+            " (2^63 - 1)"
+        } else {
+            " (2^63 - 1, less the cap on debt)"
+        }
+    }
+}
+
+/// A cap on debt out of range: what a limit grants at once and what it may be owed are together at most 2⁶³ − 1 units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+#[error(
+    "a debt of {units} units is too much: use at most {most} (2^63 - 1, less what the limit grants at once)"
+)]
+pub struct DebtError {
+    units: u64,
+    most: u64,
+}
+
+impl DebtError {
+    pub(crate) const fn new(units: u64, most: u64) -> Self {
+        Self { units, most }
+    }
+
+    /// The cap that was asked for, in units.
+    pub const fn units(&self) -> u64 {
+        self.units
     }
 }
 
@@ -206,3 +252,6 @@ impl fmt::Debug for Shown {
 }
 
 const LONGEST_SHOWN_CHARS: usize = 60;
+
+/// The most units that any limit may count: 2⁶³ − 1.
+const MOST_UNITS: u64 = (1 << 63) - 1;

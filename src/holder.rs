@@ -18,11 +18,11 @@
 //! ahead, which cannot be told from time that has passed).
 
 use crate::decision::Decision;
-use crate::error::CostTooHigh;
 use crate::time::Timestamp;
 
 /// The time of one holder of states; every call takes its instant from here.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct HolderTime {
     latest_charge: Timestamp,
     /// What is added to each stamp: how far the clock has been set back, all in all.
@@ -80,10 +80,29 @@ impl HolderTime {
         if instant.clock_was_set_back() {
             self.note_set_back(instant);
         }
-        if decision.is_charged() {
+        if decision.moves_time() {
             self.pass(instant);
         }
         decision.count_from(instant.lateness_ns);
+    }
+
+    /// The instant of what happens without a caller's stamp: as late as time has come.
+    pub(crate) const fn latest(&self) -> Instant {
+        Instant {
+            now: self.latest_charge,
+            lateness_ns: 0,
+            set_back_ns: 0,
+        }
+    }
+
+    /// The later of two times that go on as one, as those of a store's shards do.
+    ///
+    /// A shard that has not yet seen that the clock was set back counts the same time as one that has: what differs is
+    /// only how much is added to the stamps to come.
+    #[cfg(feature = "serde")]
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.latest_charge = self.latest_charge.max(other.latest_charge);
+        self.shift_ns = self.shift_ns.max(other.shift_ns);
     }
 
     /// Adds to all stamps that follow what the clock was found to have been set back by.
@@ -96,15 +115,6 @@ impl HolderTime {
     #[inline]
     pub(crate) fn pass(&mut self, instant: Instant) {
         self.latest_charge = instant.now;
-    }
-}
-
-/// The answer to a cost of 1, which is never too high: limits and bursts are 1 or more.
-#[inline]
-pub(crate) fn always_fits(decision: Result<Decision, CostTooHigh>) -> Decision {
-    match decision {
-        Ok(decision) => decision,
-        Err(error) => unreachable!("every limit grants a cost of 1, but: {error}"),
     }
 }
 

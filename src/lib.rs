@@ -7,7 +7,9 @@
 extern crate alloc;
 
 pub mod algorithm;
+mod arithmetic;
 mod clock;
+mod compose;
 mod decision;
 mod error;
 mod limiter;
@@ -17,6 +19,8 @@ mod time;
 
 #[cfg(feature = "std")]
 mod direct;
+#[cfg(feature = "std")]
+mod estimate;
 #[cfg(feature = "std")]
 mod holder;
 #[cfg(feature = "std")]
@@ -28,12 +32,20 @@ pub use clock::Clock;
 pub use clock::ManualClock;
 #[cfg(feature = "std")]
 pub use clock::{SystemClock, TickingClock};
-pub use decision::Decision;
+#[cfg(feature = "serde")]
+pub use compose::PolicySet;
+pub use compose::{
+    All, AllState, EmptyAll, PlanId, PlanState, Plans, PlansError, Shadow, UnknownPlan,
+};
+pub use decision::{Decision, Receipt};
 #[cfg(feature = "std")]
 pub use direct::Direct;
 pub use error::{
-    BurstError, CostTooHigh, ParseQuotaError, QuotaError, ResolutionError, UnknownAlgorithm,
+    BurstError, CostTooHigh, DebtError, ParseQuotaError, QuotaError, ResolutionError,
+    UnknownAlgorithm,
 };
+#[cfg(feature = "std")]
+pub use estimate::{Estimate, EstimateError, Settle};
 #[cfg(feature = "std")]
 pub use keyed::Keyed;
 pub use limiter::Limiter;

@@ -155,6 +155,21 @@ impl fmt::Debug for Timestamp {
     }
 }
 
+/// As nanoseconds since the epoch.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Timestamp {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_nanos)
+    }
+}
+
 /// The duration in nanoseconds, at most `u64::MAX` (584 years).
 #[inline]
 pub(crate) const fn saturating_nanos(duration: Duration) -> u64 {

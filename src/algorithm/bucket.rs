@@ -14,14 +14,23 @@
 //! Worked example, 3 units per 10 ns, B = 3: at t = 100 all 3 are taken: `full_at · L` = 300 + 3·10 = 330. Then 30 are
 //! missing, a cost of 1 passes when at most 20 are: in ⌈10 / 3⌉ = 4 ns. At 104 are 330 − 312 = 18 missing: one
 //! passes, and 28 are missing after it. Nothing was rounded, so nothing drifts.
+//!
+//! A client in debt is the same state with more missing than the bucket holds; a refund moves the instant back; and a new
+//! limit is a new unit to count the same missing in.
 
-use crate::decision::{Basis, BucketBasis, Decision, divide_up, join, saturate, split};
-use crate::error::{BurstError, CostTooHigh};
+use core::fmt;
+
+use super::debt::DebtCap;
+use crate::arithmetic::{divide_up, join, saturate, split};
+use crate::decision::{Basis, BucketBasis, Decision, Receipt, Tail};
+use crate::error::{BurstError, CostTooHigh, DebtError};
 use crate::quota::Quota;
 use crate::time::Timestamp;
 
 /// What a [`TokenBucket`](crate::TokenBucket) or a [`LeakyBucket`](crate::LeakyBucket) keeps of a client: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct BucketState {
     /// The instant at which the bucket is full (or the queue empty) times the limit. At most
     /// (2⁶³ − 1)² + (2⁶³ − 1) · (2⁶⁴ − 1), which is below 2¹²⁸.
@@ -33,6 +42,7 @@ pub struct BucketState {
 pub(super) struct Bucket {
     quota: Quota,
     burst: u64,
+    cap: DebtCap,
 }
 
 impl Bucket {
@@ -40,12 +50,14 @@ impl Bucket {
         Self {
             quota,
             burst: quota.limit(),
+            cap: DebtCap::DEFAULT,
         }
     }
 
     pub(super) const fn try_with_burst(self, burst: u64) -> Result<Self, BurstError> {
-        if burst == 0 || burst > Quota::MAX_LIMIT {
-            return Err(BurstError::new(burst));
+        let most = self.cap.room_beside();
+        if burst == 0 || burst > most {
+            return Err(BurstError::new(burst, most));
         }
         Ok(Self { burst, ..self })
     }
@@ -53,7 +65,16 @@ impl Bucket {
     pub(super) const fn with_burst(self, burst: u64) -> Self {
         match self.try_with_burst(burst) {
             Ok(bucket) => bucket,
-            Err(_) => panic!("a bucket's burst must be from 1 to 2^63 - 1 units"),
+            Err(_) => panic!(
+                "a bucket's burst must be from 1 to 2^63 - 1 units, less what it may be owed"
+            ),
+        }
+    }
+
+    pub(super) const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
+        match DebtCap::new(units, self.burst) {
+            Ok(cap) => Ok(Self { cap, ..self }),
+            Err(error) => Err(error),
         }
     }
 
@@ -67,40 +88,98 @@ impl Bucket {
         self.burst
     }
 
-    #[inline]
-    pub(super) fn check(
-        &self,
-        state: &mut BucketState,
-        now: Timestamp,
-        cost: u64,
-        shapes: bool,
-    ) -> Result<Decision, CostTooHigh> {
-        let found = self.find(state, now, cost)?;
-        let basis = self.basis(&found, cost, shapes);
-        if !found.admits {
-            return Ok(Decision::uncharged(basis, false));
-        }
-        if cost > 0 {
-            // A full bucket is full now, however long ago it was filled: it holds no more than its burst.
-            // Admitted, so what is missing after is at most B · P: this cannot overflow.
-            state.full_at_limit = split(found.now_limit + found.missing + found.spent);
-        }
-        Ok(Decision::charged(basis, cost))
+    pub(super) const fn max_debt(&self) -> u64 {
+        self.cap.beside(self.burst)
+    }
+
+    #[cfg(feature = "serde")]
+    pub(super) const fn cap(&self) -> DebtCap {
+        self.cap
     }
 
     #[inline]
-    pub(super) fn peek(
+    pub(super) fn look(
         &self,
         state: &BucketState,
         now: Timestamp,
         cost: u64,
+    ) -> Result<BucketFound, CostTooHigh> {
+        if cost > self.burst {
+            return Err(CostTooHigh::new(cost, self.burst));
+        }
+        let now_limit = self.at_limit(now);
+        let missing = join(state.full_at_limit).saturating_sub(now_limit);
+        let spent = self.in_periods(cost);
+        // Not `missing + spent <= full`: with a stamp that runs back, that sum could overflow.
+        let passes_at = self.in_periods(self.burst) - spent;
+        Ok(BucketFound {
+            now_limit,
+            missing,
+            cost,
+            admits: missing <= passes_at || cost == 0,
+        })
+    }
+
+    #[inline]
+    pub(super) fn take(&self, state: &mut BucketState, found: &BucketFound, cost: u64) {
+        // A full bucket is full now, however long ago it was filled: it holds no more than its burst.
+        // Admitted, so what is missing after is at most B · P: this cannot overflow.
+        state.full_at_limit = split(found.now_limit + found.missing + self.in_periods(cost));
+    }
+
+    #[inline]
+    pub(super) fn decision(
+        &self,
+        found: &BucketFound,
+        now: Timestamp,
+        taken: u64,
         shapes: bool,
-    ) -> Result<Decision, CostTooHigh> {
-        let found = self.find(state, now, cost)?;
-        Ok(Decision::uncharged(
-            self.basis(&found, cost, shapes),
-            found.admits,
-        ))
+    ) -> Decision {
+        let rate = (self.quota.limit(), self.quota.period_ns());
+        let basis = BucketBasis::new(rate, self.burst, found.cost, found.missing, shapes);
+        Decision::new(Basis::Bucket(basis), now, found.admits, taken)
+    }
+
+    pub(super) fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> u64 {
+        let missing = self.missing(state, now);
+        let room = self
+            .in_periods(self.burst + self.max_debt())
+            .saturating_sub(missing);
+        let recorded = units.min(saturate(room / u128::from(self.quota.period_ns())));
+        if recorded > 0 {
+            state.full_at_limit = split(self.at_limit(now) + missing + self.in_periods(recorded));
+        }
+        recorded
+    }
+
+    pub(super) fn refund(&self, state: &mut BucketState, now: Timestamp, units: u64) -> u64 {
+        let given = self.in_periods(units);
+        let missing = self.missing(state, now);
+        // Not brought up to `now`: a refund is no charge, and later calls may be of earlier stamps. Full is full
+        // whenever that was.
+        let full_at_limit = join(state.full_at_limit).saturating_sub(given);
+        state.full_at_limit = split(full_at_limit);
+        saturate(given.min(missing) / u128::from(self.quota.period_ns()))
+    }
+
+    pub(super) fn carry(&self, from: &Self, state: BucketState, now: Timestamp) -> BucketState {
+        if self.quota == from.quota {
+            return state;
+        }
+        let missing = from.missing(&state, now);
+        if missing == 0 {
+            return BucketState::default();
+        }
+        // In whole units and a rest, so that no product is wider than two words.
+        let from_period = u128::from(from.quota.period_ns());
+        let units = (missing / from_period).min(u128::from(Quota::MAX_LIMIT));
+        let rest = missing % from_period;
+        let period = u128::from(self.quota.period_ns());
+        let carried = (units * period + divide_up(rest * period, from.quota.period_ns()))
+            .min(self.in_periods(Quota::MAX_LIMIT));
+        BucketState {
+            full_at_limit: split(self.at_limit(now) + carried),
+        }
     }
 
     pub(super) fn idle_at(&self, state: &BucketState) -> Timestamp {
@@ -114,35 +193,28 @@ impl Bucket {
         join(state.full_at_limit) <= self.at_limit(now.min(LAST_BUT_ONE))
     }
 
+    pub(super) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name}({}, burst {}", self.quota, self.burst)?;
+        self.cap.describe(f)?;
+        f.write_str(")")
+    }
+
+    pub(super) fn is_sound(&self, state: &BucketState) -> bool {
+        let latest = self.at_limit(Timestamp::MAX) + self.in_periods(Quota::MAX_LIMIT);
+        join(state.full_at_limit) <= latest
+    }
+
+    /// What is missing from full at `now`, in units × P.
     #[inline]
-    fn find(&self, state: &BucketState, now: Timestamp, cost: u64) -> Result<Found, CostTooHigh> {
-        if cost > self.burst {
-            return Err(CostTooHigh::new(cost, self.burst));
-        }
-        let period_ns = u128::from(self.quota.period_ns());
-        let now_limit = self.at_limit(now);
-        let missing = join(state.full_at_limit).saturating_sub(now_limit);
-        let spent = u128::from(cost) * period_ns;
-        // Not `missing + spent <= full`: with a stamp that runs back, that sum could overflow.
-        let passes_at = u128::from(self.burst) * period_ns - spent;
-        Ok(Found {
-            now_limit,
-            missing,
-            spent,
-            admits: missing <= passes_at || cost == 0,
-        })
+    fn missing(&self, state: &BucketState, now: Timestamp) -> u128 {
+        let missing = join(state.full_at_limit).saturating_sub(self.at_limit(now));
+        // More than a state can owe: only a stamp that ran back sees that. The sums above must hold all the same.
+        missing.min(self.in_periods(Quota::MAX_LIMIT))
     }
 
     #[inline]
-    const fn basis(&self, found: &Found, cost: u64, shapes: bool) -> Basis {
-        let rate = (self.quota.limit(), self.quota.period_ns());
-        Basis::Bucket(BucketBasis::new(
-            rate,
-            self.burst,
-            cost,
-            found.missing,
-            shapes,
-        ))
+    fn in_periods(&self, units: u64) -> u128 {
+        u128::from(units) * u128::from(self.quota.period_ns())
     }
 
     #[inline]
@@ -151,12 +223,31 @@ impl Bucket {
     }
 }
 
+impl BucketState {
+    pub(super) const fn tail(&self) -> Tail {
+        Tail::at(join(self.full_at_limit))
+    }
+
+    /// Whether the charge was the last that moved this state.
+    pub(super) fn ends_with(&self, receipt: Receipt) -> bool {
+        self.tail() == receipt.tail()
+    }
+}
+
 /// What a bucket holds at some instant, in units × P.
-struct Found {
+#[derive(Clone, Copy, Debug)]
+pub struct BucketFound {
     now_limit: u128,
     missing: u128,
-    spent: u128,
+    cost: u64,
     admits: bool,
+}
+
+impl BucketFound {
+    #[inline]
+    pub(super) const fn admits(&self) -> bool {
+        self.admits
+    }
 }
 
 const LAST_BUT_ONE: Timestamp = Timestamp::from_nanos(Timestamp::MAX.as_nanos() - 1);

@@ -7,9 +7,10 @@
 use core::fmt;
 use core::time::Duration;
 
+use super::debt::DebtCap;
 use super::grid::{Grid, Opening};
-use crate::decision::{Basis, Decision, WindowBasis};
-use crate::error::CostTooHigh;
+use crate::decision::{Basis, Decision, Receipt, WindowBasis};
+use crate::error::{CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
 use crate::time::Timestamp;
@@ -41,10 +42,12 @@ pub struct FixedWindow {
     quota: Quota,
     grid: Grid,
     anchored: bool,
+    cap: DebtCap,
 }
 
 /// What a [`FixedWindow`] keeps of a client: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FixedWindowState {
     window: Opening,
     count: u64,
@@ -58,6 +61,7 @@ impl FixedWindow {
             quota,
             grid: Grid::new(quota, Duration::ZERO),
             anchored: false,
+            cap: DebtCap::DEFAULT,
         }
     }
 
@@ -81,9 +85,49 @@ impl FixedWindow {
     #[must_use]
     pub const fn anchored_at_first_request(self) -> Self {
         Self {
+            grid: Grid::new(self.quota, Duration::ZERO),
             anchored: true,
-            ..Self::new(self.quota)
+            ..self
         }
+    }
+
+    /// The same, owed at most `units` by what [`charge`](Limiter::charge) records beyond the limit: the limit unless said
+    /// otherwise.
+    ///
+    /// # Panics
+    ///
+    /// If `units` and the limit are more than 2⁶³ − 1 together. For a number that is not in the code, use
+    /// [`try_with_max_debt`](Self::try_with_max_debt).
+    #[must_use]
+    pub const fn with_max_debt(self, units: u64) -> Self {
+        match self.try_with_max_debt(units) {
+            Ok(rule) => rule,
+            Err(_) => panic!("a limit and its debt must be at most 2^63 - 1 units together"),
+        }
+    }
+
+    /// As [`with_max_debt`](Self::with_max_debt).
+    ///
+    /// # Errors
+    ///
+    /// [`DebtError`] if `units` and the limit are more than 2⁶³ − 1 together.
+    pub const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
+        match DebtCap::new(units, self.quota.limit()) {
+            Ok(cap) => Ok(Self { cap, ..self }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many units a client may owe.
+    #[must_use]
+    pub const fn max_debt(&self) -> u64 {
+        self.cap.beside(self.quota.limit())
+    }
+
+    /// How many units a client may owe, where that was said.
+    #[cfg(feature = "serde")]
+    pub(crate) const fn set_max_debt(&self) -> Option<u64> {
+        self.cap.units()
     }
 
     /// By how much the grid lies after the epoch's; less than the period.
@@ -100,16 +144,7 @@ impl FixedWindow {
 
     /// The window that a charge at `now` falls into, what is counted in it, and how long it lasts from now.
     #[inline]
-    fn find(
-        &self,
-        state: &FixedWindowState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<(Opening, WindowBasis), CostTooHigh> {
-        let limit = self.quota.limit();
-        if cost > limit {
-            return Err(CostTooHigh::new(cost, limit));
-        }
+    fn find(&self, state: &FixedWindowState, now: Timestamp, cost: u64) -> WindowFound {
         let (window, count, elapsed_ns, is_open) = match self.elapsed_in(state.window, now) {
             Some(elapsed_ns) => (state.window, state.count, elapsed_ns, self.anchored),
             None if self.anchored => (Opening::at(now.as_nanos()), 0, 0, false),
@@ -119,16 +154,16 @@ impl FixedWindow {
                 (window, 0, elapsed_ns, false)
             }
         };
-        Ok((
+        WindowFound {
             window,
-            WindowBasis {
-                limit,
+            basis: WindowBasis {
+                limit: self.quota.limit(),
                 cost,
                 count,
                 left_ns: self.quota.period_ns() - elapsed_ns,
                 is_open,
             },
-        ))
+        }
     }
 
     #[inline]
@@ -140,10 +175,22 @@ impl FixedWindow {
             self.grid.elapsed_in(window, now)
         }
     }
+
+    /// Whether the window, which is a state's, holds the instant.
+    fn holds(&self, window: Opening, instant: Timestamp) -> bool {
+        if self.anchored {
+            let start = window.instant();
+            start.is_some_and(|start| start <= instant.as_nanos())
+                && self.elapsed_in(window, instant).is_some()
+        } else {
+            self.grid.window_at(instant) == window
+        }
+    }
 }
 
 impl Limiter for FixedWindow {
     type State = FixedWindowState;
+    type Found = WindowFound;
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -155,41 +202,87 @@ impl Limiter for FixedWindow {
         FixedWindowState::default()
     }
 
-    #[inline]
-    fn check(
-        &self,
-        state: &mut FixedWindowState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        let (window, basis) = self.find(state, now, cost)?;
-        if !admits(&basis) {
-            return Ok(Decision::uncharged(Basis::Window(basis), false));
+    fn refund(&self, state: &mut FixedWindowState, now: Timestamp, receipt: Receipt) -> u64 {
+        let is_current = self.elapsed_in(state.window, now).is_some();
+        if !is_current || !self.holds(state.window, receipt.charged_at()) {
+            return 0;
         }
-        if cost > 0 {
-            state.window = window;
-            state.count = basis.count + cost;
+        let given = receipt.cost().min(state.count);
+        state.count -= given;
+        if state.count == 0 {
+            // As if nothing had been charged: an anchored window closes.
+            *state = FixedWindowState::default();
         }
-        Ok(Decision::charged(Basis::Window(basis), cost))
+        given
     }
 
-    #[inline]
-    fn peek(
-        &self,
-        state: &FixedWindowState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        let (_, basis) = self.find(state, now, cost)?;
-        Ok(Decision::uncharged(Basis::Window(basis), admits(&basis)))
+    fn carry(&self, from: &Self, state: FixedWindowState, now: Timestamp) -> FixedWindowState {
+        let count = from.find(&state, now, 0).basis.count;
+        if count == 0 {
+            return FixedWindowState::default();
+        }
+        let window = if self.anchored && self.elapsed_in(state.window, now).is_some() {
+            state.window
+        } else if self.anchored {
+            Opening::at(now.as_nanos())
+        } else {
+            self.grid.window_at(now)
+        };
+        FixedWindowState { window, count }
     }
 
     #[inline]
     fn idle_at(&self, state: &FixedWindowState) -> Timestamp {
-        match state.window.instant() {
-            None if self.anchored || state.count == 0 => Timestamp::EPOCH,
-            _ => self.grid.end_of(state.window),
+        if state.count == 0 || (self.anchored && state.window.instant().is_none()) {
+            Timestamp::EPOCH
+        } else {
+            self.grid.end_of(state.window)
         }
+    }
+
+    #[inline]
+    fn look(
+        &self,
+        state: &FixedWindowState,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<WindowFound, CostTooHigh> {
+        let limit = self.quota.limit();
+        if cost > limit {
+            return Err(CostTooHigh::new(cost, limit));
+        }
+        Ok(self.find(state, now, cost))
+    }
+
+    #[inline]
+    fn admits(&self, found: &WindowFound) -> bool {
+        found.admits()
+    }
+
+    #[inline]
+    fn take(&self, state: &mut FixedWindowState, _now: Timestamp, found: &WindowFound, cost: u64) {
+        state.window = found.window;
+        state.count = found.basis.count + cost;
+    }
+
+    #[inline]
+    fn decision(&self, found: &WindowFound, now: Timestamp, taken: u64) -> Decision {
+        Decision::new(Basis::Window(found.basis), now, found.admits(), taken)
+    }
+
+    fn record(&self, state: &mut FixedWindowState, now: Timestamp, units: u64) -> u64 {
+        let found = self.find(state, now, 0);
+        let recorded = self
+            .cap
+            .most_of(units, found.basis.count, self.quota.limit());
+        if recorded > 0 {
+            self.take(state, now, &found, recorded);
+        }
+        recorded
+    }
+
+    fn is_sound(&self, state: &FixedWindowState) -> bool {
+        state.count <= Quota::MAX_LIMIT && state.window.is_sound()
     }
 }
 
@@ -203,15 +296,25 @@ impl fmt::Debug for FixedWindow {
         } else if !self.offset().is_zero() {
             write!(f, ", offset {:?}", self.offset())?;
         }
+        self.cap.describe(f)?;
         f.write_str(")")
     }
 }
 
-#[inline]
-const fn admits(basis: &WindowBasis) -> bool {
-    match basis.limit.checked_sub(basis.count) {
-        Some(left) => basis.cost <= left,
-        // Over the limit already: only nothing passes.
-        None => basis.cost == 0,
+/// The window that a request falls into, and what is counted in it.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowFound {
+    window: Opening,
+    basis: WindowBasis,
+}
+
+impl WindowFound {
+    #[inline]
+    const fn admits(&self) -> bool {
+        match self.basis.limit.checked_sub(self.basis.count) {
+            Some(left) => self.basis.cost <= left,
+            // Over the limit already: only nothing passes.
+            None => self.basis.cost == 0,
+        }
     }
 }

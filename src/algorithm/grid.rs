@@ -85,6 +85,8 @@ impl Grid {
 /// The start and not the end, because with the longest periods an end lies beyond u64; and a start below zero need not
 /// be kept, for the grid has only one window that starts before the epoch and reaches into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub(super) struct Opening {
     /// The start plus one, in nanoseconds since the epoch; 0 is "before the epoch".
     start_plus_one: u64,
@@ -105,5 +107,10 @@ impl Opening {
     #[inline]
     pub(super) const fn instant(self) -> Option<u64> {
         self.start_plus_one.checked_sub(1)
+    }
+
+    /// Whether it is the start of a window that a stamp can lie in.
+    pub(super) const fn is_sound(self) -> bool {
+        self.start_plus_one <= Timestamp::MAX.as_nanos() + 1
     }
 }

@@ -18,6 +18,7 @@
 //! forgotten; and no state and no stamp makes one panic or wrap.
 
 mod bucket;
+mod debt;
 mod fixed_window;
 mod grid;
 mod leaky_bucket;
@@ -25,9 +26,13 @@ mod sliding_log;
 mod sliding_window_counter;
 mod token_bucket;
 
+pub(crate) use bucket::BucketFound;
 pub use bucket::BucketState;
+pub(crate) use fixed_window::WindowFound;
 pub use fixed_window::{FixedWindow, FixedWindowState};
 pub use leaky_bucket::LeakyBucket;
+pub(crate) use sliding_log::LogFound;
 pub use sliding_log::{SlidingLog, SlidingLogState};
+pub(crate) use sliding_window_counter::CounterFound;
 pub use sliding_window_counter::{SlidingWindowCounter, SlidingWindowCounterState};
 pub use token_bucket::TokenBucket;

@@ -17,8 +17,9 @@ use alloc::collections::VecDeque;
 use core::fmt;
 use core::time::Duration;
 
-use crate::decision::{Basis, Decision, LogBasis};
-use crate::error::{CostTooHigh, ResolutionError};
+use super::debt::DebtCap;
+use crate::decision::{Basis, Decision, LogBasis, Receipt};
+use crate::error::{CostTooHigh, DebtError, ResolutionError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
 use crate::time::{Timestamp, saturating_nanos};
@@ -45,21 +46,24 @@ use crate::time::{Timestamp, saturating_nanos};
 pub struct SlidingLog {
     quota: Quota,
     resolution_ns: u64,
+    cap: DebtCap,
 }
 
 /// What a [`SlidingLog`] keeps of a client: 48 bytes, and 16 for each run on the heap.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SlidingLogState {
     /// Oldest first; those that no longer count go when the next unit is admitted.
     runs: VecDeque<Run>,
     /// The sum of units before the first run that is stored, wrapping.
     units_before: u64,
-    /// When the newest run's first unit was admitted.
+    /// When the newest run's first unit was admitted; [`CLOSED`] if no further unit joins it.
     newest_began_ns: u64,
 }
 
 /// Units admitted at one instant, or within the resolution of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Run {
     at_ns: u64,
     /// The sum of all units up to this run and with it, wrapping: only differences are used, and they are at most
@@ -74,6 +78,7 @@ impl SlidingLog {
         Self {
             quota,
             resolution_ns: 1,
+            cap: DebtCap::DEFAULT,
         }
     }
 
@@ -113,6 +118,45 @@ impl SlidingLog {
         })
     }
 
+    /// The same, owed at most `units` by what [`charge`](Limiter::charge) records beyond the limit: the limit unless said
+    /// otherwise.
+    ///
+    /// # Panics
+    ///
+    /// If `units` and the limit are more than 2⁶³ − 1 together. For a number that is not in the code, use
+    /// [`try_with_max_debt`](Self::try_with_max_debt).
+    #[must_use]
+    pub const fn with_max_debt(self, units: u64) -> Self {
+        match self.try_with_max_debt(units) {
+            Ok(rule) => rule,
+            Err(_) => panic!("a limit and its debt must be at most 2^63 - 1 units together"),
+        }
+    }
+
+    /// As [`with_max_debt`](Self::with_max_debt).
+    ///
+    /// # Errors
+    ///
+    /// [`DebtError`] if `units` and the limit are more than 2⁶³ − 1 together.
+    pub const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
+        match DebtCap::new(units, self.quota.limit()) {
+            Ok(cap) => Ok(Self { cap, ..self }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many units a client may owe.
+    #[must_use]
+    pub const fn max_debt(&self) -> u64 {
+        self.cap.beside(self.quota.limit())
+    }
+
+    /// How many units a client may owe, where that was said.
+    #[cfg(feature = "serde")]
+    pub(crate) const fn set_max_debt(&self) -> Option<u64> {
+        self.cap.units()
+    }
+
     /// Instants closer than this share a run.
     #[must_use]
     pub const fn resolution(&self) -> Duration {
@@ -120,19 +164,9 @@ impl SlidingLog {
     }
 
     /// What counts at `now`, and the index of the first run that does.
-    fn find(
-        &self,
-        state: &SlidingLogState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<(usize, LogBasis), CostTooHigh> {
+    fn find(&self, state: &SlidingLogState, now: Timestamp, cost: u64) -> LogFound {
         let limit = self.quota.limit();
-        if cost > limit {
-            return Err(CostTooHigh::new(cost, limit));
-        }
-        let first = state
-            .runs
-            .partition_point(|run| self.leaves_in(run, now) == 0);
+        let first = self.first_counted(state, now);
         let units_before = state.units_before(first);
         let (counted, newest_leaves_ns) = match state.runs.back() {
             Some(newest) => (
@@ -142,7 +176,7 @@ impl SlidingLog {
             None => (0, 0),
         };
         // How many units must leave before the request passes, and with which run they will have.
-        let excess = counted.saturating_sub(limit - cost);
+        let excess = counted.saturating_sub(limit.saturating_sub(cost));
         let retry_ns = if excess == 0 {
             0
         } else {
@@ -153,9 +187,9 @@ impl SlidingLog {
             let run = state.runs.get(enough);
             run.map_or(0, |run| self.leaves_in(run, now))
         };
-        Ok((
+        LogFound {
             first,
-            LogBasis {
+            basis: LogBasis {
                 limit,
                 period_ns: self.quota.period_ns(),
                 cost,
@@ -163,7 +197,14 @@ impl SlidingLog {
                 retry_ns,
                 newest_leaves_ns,
             },
-        ))
+        }
+    }
+
+    /// The index of the first run that counts at `now`.
+    fn first_counted(&self, state: &SlidingLogState, now: Timestamp) -> usize {
+        state
+            .runs
+            .partition_point(|run| self.leaves_in(run, now) == 0)
     }
 
     /// The time until the run no longer counts; 0 if it does not now.
@@ -182,12 +223,20 @@ impl SlidingLogState {
         }
     }
 
-    fn admit(&mut self, first: usize, now: Timestamp, cost: u64, resolution_ns: u64) {
+    /// Forgets the runs before this one: they do not count any more.
+    fn forget_before(&mut self, first: usize) {
         self.units_before = self.units_before(first);
         self.runs.drain(..first);
+    }
+
+    fn admit(&mut self, first: usize, now: Timestamp, cost: u64, resolution_ns: u64) {
+        self.forget_before(first);
         let now_ns = now.as_nanos();
         match self.runs.back_mut() {
-            Some(newest) if now_ns.saturating_sub(self.newest_began_ns) < resolution_ns => {
+            Some(newest)
+                if self.newest_began_ns != CLOSED
+                    && now_ns.saturating_sub(self.newest_began_ns) < resolution_ns =>
+            {
                 newest.at_ns = newest.at_ns.max(now_ns);
                 newest.units_through = newest.units_through.wrapping_add(cost);
             }
@@ -205,10 +254,31 @@ impl SlidingLogState {
             }
         }
     }
+
+    /// Takes up to `units` out of a run, which is dropped when none are left in it; says how many.
+    fn take_back(&mut self, index: usize, units: u64) -> u64 {
+        let held = self.runs[index]
+            .units_through
+            .wrapping_sub(self.units_before(index));
+        let given = units.min(held);
+        for run in self.runs.iter_mut().skip(index) {
+            run.units_through = run.units_through.wrapping_sub(given);
+        }
+        if given == held {
+            self.runs.remove(index);
+            if index == self.runs.len() {
+                // Time has come to where that run began, and the one before it is a resolution older: whatever is admitted
+                // next would not have joined it.
+                self.newest_began_ns = CLOSED;
+            }
+        }
+        given
+    }
 }
 
 impl Limiter for SlidingLog {
     type State = SlidingLogState;
+    type Found = LogFound;
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -219,30 +289,29 @@ impl Limiter for SlidingLog {
         SlidingLogState::default()
     }
 
-    fn check(
-        &self,
-        state: &mut SlidingLogState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        let (first, basis) = self.find(state, now, cost)?;
-        if !admits(&basis) {
-            return Ok(Decision::uncharged(Basis::Log(basis), false));
+    fn refund(&self, state: &mut SlidingLogState, now: Timestamp, receipt: Receipt) -> u64 {
+        // A run is dated by its last unit, less than a resolution after its first: the one that holds a charge is the
+        // first that is not dated before it, and not dated much later.
+        let charged_at_ns = receipt.charged_at().as_nanos();
+        let holder = state.runs.partition_point(|run| run.at_ns < charged_at_ns);
+        let held = state.runs.get(holder).is_some_and(|run| {
+            run.at_ns - charged_at_ns < self.resolution_ns && self.leaves_in(run, now) > 0
+        });
+        if held {
+            state.take_back(holder, receipt.cost())
+        } else {
+            0
         }
-        if cost > 0 {
-            state.admit(first, now, cost, self.resolution_ns);
-        }
-        Ok(Decision::charged(Basis::Log(basis), cost))
     }
 
-    fn peek(
-        &self,
-        state: &SlidingLogState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        let (_, basis) = self.find(state, now, cost)?;
-        Ok(Decision::uncharged(Basis::Log(basis), admits(&basis)))
+    fn carry(&self, from: &Self, mut state: SlidingLogState, now: Timestamp) -> SlidingLogState {
+        // What has left under the old period does not come back under a longer one.
+        state.forget_before(from.first_counted(&state, now));
+        state.forget_before(self.first_counted(&state, now));
+        if state.runs.is_empty() {
+            return SlidingLogState::default();
+        }
+        state
     }
 
     fn idle_at(&self, state: &SlidingLogState) -> Timestamp {
@@ -255,6 +324,54 @@ impl Limiter for SlidingLog {
     fn state_bytes(&self, state: &SlidingLogState) -> usize {
         size_of::<SlidingLogState>() + state.runs.capacity() * size_of::<Run>()
     }
+
+    fn look(
+        &self,
+        state: &SlidingLogState,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<LogFound, CostTooHigh> {
+        let limit = self.quota.limit();
+        if cost > limit {
+            return Err(CostTooHigh::new(cost, limit));
+        }
+        Ok(self.find(state, now, cost))
+    }
+
+    fn admits(&self, found: &LogFound) -> bool {
+        found.admits()
+    }
+
+    fn take(&self, state: &mut SlidingLogState, now: Timestamp, found: &LogFound, cost: u64) {
+        state.admit(found.first, now, cost, self.resolution_ns);
+    }
+
+    fn decision(&self, found: &LogFound, now: Timestamp, taken: u64) -> Decision {
+        Decision::new(Basis::Log(found.basis), now, found.admits(), taken)
+    }
+
+    fn record(&self, state: &mut SlidingLogState, now: Timestamp, units: u64) -> u64 {
+        let found = self.find(state, now, 0);
+        let counted = found.basis.counted;
+        let recorded = self.cap.most_of(units, counted, self.quota.limit());
+        if recorded > 0 {
+            self.take(state, now, &found, recorded);
+        }
+        recorded
+    }
+
+    fn is_sound(&self, state: &SlidingLogState) -> bool {
+        let dates = state.runs.iter().map(|run| run.at_ns);
+        let sums = state
+            .runs
+            .iter()
+            .map(|run| run.units_through.wrapping_sub(state.units_before));
+        dates.clone().is_sorted()
+            && dates.max() <= Some(Timestamp::MAX.as_nanos())
+            && sums.clone().is_sorted_by(|sum, next| sum < next)
+            && sums.clone().min() != Some(0)
+            && sums.max() <= Some(Quota::MAX_LIMIT)
+    }
 }
 
 impl sealed::Sealed for SlidingLog {}
@@ -265,11 +382,25 @@ impl fmt::Debug for SlidingLog {
         if self.resolution_ns > 1 {
             write!(f, ", resolution {:?}", self.resolution())?;
         }
+        self.cap.describe(f)?;
         f.write_str(")")
     }
 }
 
-#[inline]
-const fn admits(basis: &LogBasis) -> bool {
-    basis.cost == 0 || basis.counted <= basis.limit.saturating_sub(basis.cost)
+/// What counts, and the index of the first run that does.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFound {
+    first: usize,
+    basis: LogBasis,
 }
+
+impl LogFound {
+    #[inline]
+    const fn admits(&self) -> bool {
+        self.basis.cost == 0
+            || self.basis.counted <= self.basis.limit.saturating_sub(self.basis.cost)
+    }
+}
+
+/// Stands for the beginning of a run that nothing joins any more.
+const CLOSED: u64 = u64::MAX;

@@ -13,9 +13,10 @@
 use core::fmt;
 use core::time::Duration;
 
+use super::debt::DebtCap;
 use super::grid::{Grid, Opening};
-use crate::decision::{Basis, CounterBasis, Decision};
-use crate::error::CostTooHigh;
+use crate::decision::{Basis, CounterBasis, Decision, Receipt};
+use crate::error::{CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
 use crate::time::Timestamp;
@@ -46,10 +47,12 @@ use crate::time::Timestamp;
 pub struct SlidingWindowCounter {
     quota: Quota,
     grid: Grid,
+    cap: DebtCap,
 }
 
 /// What a [`SlidingWindowCounter`] keeps of a client: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SlidingWindowCounterState {
     window: Opening,
     previous: u64,
@@ -63,6 +66,7 @@ impl SlidingWindowCounter {
         Self {
             quota,
             grid: Grid::new(quota, Duration::ZERO),
+            cap: DebtCap::DEFAULT,
         }
     }
 
@@ -75,6 +79,45 @@ impl SlidingWindowCounter {
         }
     }
 
+    /// The same, owed at most `units` by what [`charge`](Limiter::charge) records beyond the limit: the limit unless said
+    /// otherwise.
+    ///
+    /// # Panics
+    ///
+    /// If `units` and the limit are more than 2⁶³ − 1 together. For a number that is not in the code, use
+    /// [`try_with_max_debt`](Self::try_with_max_debt).
+    #[must_use]
+    pub const fn with_max_debt(self, units: u64) -> Self {
+        match self.try_with_max_debt(units) {
+            Ok(rule) => rule,
+            Err(_) => panic!("a limit and its debt must be at most 2^63 - 1 units together"),
+        }
+    }
+
+    /// As [`with_max_debt`](Self::with_max_debt).
+    ///
+    /// # Errors
+    ///
+    /// [`DebtError`] if `units` and the limit are more than 2⁶³ − 1 together.
+    pub const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
+        match DebtCap::new(units, self.quota.limit()) {
+            Ok(cap) => Ok(Self { cap, ..self }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many units a client may owe.
+    #[must_use]
+    pub const fn max_debt(&self) -> u64 {
+        self.cap.beside(self.quota.limit())
+    }
+
+    /// How many units a client may owe, where that was said.
+    #[cfg(feature = "serde")]
+    pub(crate) const fn set_max_debt(&self) -> Option<u64> {
+        self.cap.units()
+    }
+
     /// By how much the grid lies after the epoch's; less than the period.
     #[must_use]
     pub const fn offset(&self) -> Duration {
@@ -83,16 +126,7 @@ impl SlidingWindowCounter {
 
     /// The window that holds `now`, and what the counters say in it.
     #[inline]
-    fn find(
-        &self,
-        state: &SlidingWindowCounterState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<(Opening, CounterBasis), CostTooHigh> {
-        let limit = self.quota.limit();
-        if cost > limit {
-            return Err(CostTooHigh::new(cost, limit));
-        }
+    fn find(&self, state: &SlidingWindowCounterState, now: Timestamp, cost: u64) -> CounterFound {
         let (window, previous, current, elapsed_ns) = match self.grid.elapsed_in(state.window, now)
         {
             Some(elapsed_ns) => (state.window, state.previous, state.current, elapsed_ns),
@@ -107,22 +141,23 @@ impl SlidingWindowCounter {
                 (window, previous, 0, elapsed_ns)
             }
         };
-        Ok((
+        CounterFound {
             window,
-            CounterBasis {
-                limit,
+            basis: CounterBasis {
+                limit: self.quota.limit(),
                 period_ns: self.quota.period_ns(),
                 cost,
                 previous,
                 current,
                 elapsed_ns,
             },
-        ))
+        }
     }
 }
 
 impl Limiter for SlidingWindowCounter {
     type State = SlidingWindowCounterState;
+    type Found = CounterFound;
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -134,36 +169,49 @@ impl Limiter for SlidingWindowCounter {
         SlidingWindowCounterState::default()
     }
 
-    #[inline]
-    fn check(
+    fn refund(
         &self,
         state: &mut SlidingWindowCounterState,
         now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        let (window, basis) = self.find(state, now, cost)?;
-        if !admits(&basis) {
-            return Ok(Decision::uncharged(Basis::Counter(basis), false));
-        }
-        if cost > 0 {
-            *state = SlidingWindowCounterState {
-                window,
-                previous: basis.previous,
-                current: basis.current + cost,
+        receipt: Receipt,
+    ) -> u64 {
+        // In the state's own window, not in that of `now`: a refund is no charge, and later calls may be of earlier
+        // stamps.
+        let charged = self.grid.window_at(receipt.charged_at());
+        let window = self.grid.window_at(now);
+        let is_current = self.grid.elapsed_in(state.window, now).is_some();
+        let count =
+            if charged == state.window && (is_current || self.grid.follows(window, state.window)) {
+                &mut state.current
+            } else if is_current && self.grid.follows(state.window, charged) {
+                &mut state.previous
+            } else {
+                return 0;
             };
-        }
-        Ok(Decision::charged(Basis::Counter(basis), cost))
+        let given = receipt.cost().min(*count);
+        *count -= given;
+        given
     }
 
-    #[inline]
-    fn peek(
+    fn carry(
         &self,
-        state: &SlidingWindowCounterState,
+        from: &Self,
+        state: SlidingWindowCounterState,
         now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        let (_, basis) = self.find(state, now, cost)?;
-        Ok(Decision::uncharged(Basis::Counter(basis), admits(&basis)))
+    ) -> SlidingWindowCounterState {
+        let found = from.find(&state, now, 0);
+        if self.grid == from.grid {
+            return SlidingWindowCounterState {
+                window: found.window,
+                previous: found.basis.previous,
+                current: found.basis.current,
+            };
+        }
+        SlidingWindowCounterState {
+            window: self.grid.window_at(now),
+            previous: 0,
+            current: found.basis.used(false).min(Quota::MAX_LIMIT),
+        }
     }
 
     #[inline]
@@ -178,6 +226,61 @@ impl Limiter for SlidingWindowCounter {
             Timestamp::EPOCH
         }
     }
+
+    #[inline]
+    fn look(
+        &self,
+        state: &SlidingWindowCounterState,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<CounterFound, CostTooHigh> {
+        let limit = self.quota.limit();
+        if cost > limit {
+            return Err(CostTooHigh::new(cost, limit));
+        }
+        Ok(self.find(state, now, cost))
+    }
+
+    #[inline]
+    fn admits(&self, found: &CounterFound) -> bool {
+        found.admits()
+    }
+
+    #[inline]
+    fn take(
+        &self,
+        state: &mut SlidingWindowCounterState,
+        _now: Timestamp,
+        found: &CounterFound,
+        cost: u64,
+    ) {
+        *state = SlidingWindowCounterState {
+            window: found.window,
+            previous: found.basis.previous,
+            current: found.basis.current + cost,
+        };
+    }
+
+    #[inline]
+    fn decision(&self, found: &CounterFound, now: Timestamp, taken: u64) -> Decision {
+        Decision::new(Basis::Counter(found.basis), now, found.admits(), taken)
+    }
+
+    fn record(&self, state: &mut SlidingWindowCounterState, now: Timestamp, units: u64) -> u64 {
+        let found = self.find(state, now, 0);
+        let used = found.basis.used(false);
+        let recorded = self.cap.most_of(units, used, self.quota.limit());
+        if recorded > 0 {
+            self.take(state, now, &found, recorded);
+        }
+        recorded
+    }
+
+    fn is_sound(&self, state: &SlidingWindowCounterState) -> bool {
+        state.previous <= Quota::MAX_LIMIT
+            && state.current <= Quota::MAX_LIMIT
+            && state.window.is_sound()
+    }
 }
 
 impl sealed::Sealed for SlidingWindowCounter {}
@@ -188,11 +291,21 @@ impl fmt::Debug for SlidingWindowCounter {
         if !self.offset().is_zero() {
             write!(f, ", offset {:?}", self.offset())?;
         }
+        self.cap.describe(f)?;
         f.write_str(")")
     }
 }
 
-#[inline]
-const fn admits(basis: &CounterBasis) -> bool {
-    basis.cost == 0 || basis.admits()
+/// The window that a request falls into, and what the counters say in it.
+#[derive(Clone, Copy, Debug)]
+pub struct CounterFound {
+    window: Opening,
+    basis: CounterBasis,
+}
+
+impl CounterFound {
+    #[inline]
+    const fn admits(&self) -> bool {
+        self.basis.cost == 0 || self.basis.admits()
+    }
 }

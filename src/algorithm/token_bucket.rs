@@ -1,8 +1,8 @@
 use core::fmt;
 
-use super::bucket::{Bucket, BucketState};
-use crate::decision::Decision;
-use crate::error::{BurstError, CostTooHigh};
+use super::bucket::{Bucket, BucketFound, BucketState};
+use crate::decision::{Decision, Receipt};
+use crate::error::{BurstError, CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
 use crate::time::Timestamp;
@@ -62,15 +62,55 @@ impl TokenBucket {
         }
     }
 
+    /// The same, owed at most `units` by what [`charge`](Limiter::charge) records beyond the limit: the burst unless said
+    /// otherwise. It bounds how long a single charge can shut a client out.
+    ///
+    /// # Panics
+    ///
+    /// If `units` and the burst are more than 2⁶³ − 1 together. For a number that is not in the code, use
+    /// [`try_with_max_debt`](Self::try_with_max_debt).
+    #[must_use]
+    pub const fn with_max_debt(self, units: u64) -> Self {
+        match self.try_with_max_debt(units) {
+            Ok(bucket) => bucket,
+            Err(_) => panic!("a bucket's burst and debt must be at most 2^63 - 1 units together"),
+        }
+    }
+
+    /// As [`with_max_debt`](Self::with_max_debt).
+    ///
+    /// # Errors
+    ///
+    /// [`DebtError`] if `units` and the burst are more than 2⁶³ − 1 together.
+    pub const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
+        match self.0.try_with_max_debt(units) {
+            Ok(bucket) => Ok(Self(bucket)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// How many units the bucket holds.
     #[must_use]
     pub const fn burst(&self) -> u64 {
         self.0.burst()
     }
+
+    /// How many units a client may owe.
+    #[must_use]
+    pub const fn max_debt(&self) -> u64 {
+        self.0.max_debt()
+    }
+
+    /// How many units a client may owe, where that was said.
+    #[cfg(feature = "serde")]
+    pub(crate) const fn set_max_debt(&self) -> Option<u64> {
+        self.0.cap().units()
+    }
 }
 
 impl Limiter for TokenBucket {
     type State = BucketState;
+    type Found = BucketFound;
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -82,24 +122,12 @@ impl Limiter for TokenBucket {
         BucketState::default()
     }
 
-    #[inline]
-    fn check(
-        &self,
-        state: &mut BucketState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        self.0.check(state, now, cost, SHAPES)
+    fn refund(&self, state: &mut BucketState, now: Timestamp, receipt: Receipt) -> u64 {
+        self.0.refund(state, now, receipt.cost())
     }
 
-    #[inline]
-    fn peek(
-        &self,
-        state: &BucketState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        self.0.peek(state, now, cost, SHAPES)
+    fn carry(&self, from: &Self, state: BucketState, now: Timestamp) -> BucketState {
+        self.0.carry(&from.0, state, now)
     }
 
     fn idle_at(&self, state: &BucketState) -> Timestamp {
@@ -110,13 +138,46 @@ impl Limiter for TokenBucket {
     fn is_idle(&self, state: &BucketState, now: Timestamp) -> bool {
         self.0.is_idle(state, now)
     }
+
+    #[inline]
+    fn look(
+        &self,
+        state: &BucketState,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<BucketFound, CostTooHigh> {
+        self.0.look(state, now, cost)
+    }
+
+    #[inline]
+    fn admits(&self, found: &BucketFound) -> bool {
+        found.admits()
+    }
+
+    #[inline]
+    fn take(&self, state: &mut BucketState, _now: Timestamp, found: &BucketFound, cost: u64) {
+        self.0.take(state, found, cost);
+    }
+
+    #[inline]
+    fn decision(&self, found: &BucketFound, now: Timestamp, taken: u64) -> Decision {
+        self.0.decision(found, now, taken, SHAPES)
+    }
+
+    fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> u64 {
+        self.0.record(state, now, units)
+    }
+
+    fn is_sound(&self, state: &BucketState) -> bool {
+        self.0.is_sound(state)
+    }
 }
 
 impl sealed::Sealed for TokenBucket {}
 
 impl fmt::Debug for TokenBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TokenBucket({}, burst {})", self.quota(), self.burst())
+        self.0.describe("TokenBucket", f)
     }
 }
 

@@ -8,10 +8,10 @@ use super::denials::{Denial, Tagged};
 use super::lookup::Lookup;
 use super::room::WhenFull;
 use super::shard::Shard;
-use crate::decision::{Basis, Decision, WaitsBasis};
+use crate::decision::Decision;
 use crate::error::CostTooHigh;
-use crate::holder::{Instant, always_fits};
-use crate::limiter::Limiter;
+use crate::holder::Instant;
+use crate::limiter::{Limiter, expect_grantable};
 use crate::time::Timestamp;
 
 impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
@@ -27,97 +27,143 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
         // No decision is made of what is only asked whether: this is what most calls that are allowed come to.
-        let is_allowed = shard.state_mut((hash, key)).is_some_and(|state| {
-            let decision = self.limiter.check(state, instant.now, 1);
-            decision.is_ok_and(|decision| decision.is_allowed())
+        let is_charged = shard.ask_known((hash, key), |limiter, state| {
+            let decision = limiter.check(state, instant.now, 1);
+            decision.is_ok_and(|decision| decision.is_recorded())
         });
-        if is_allowed {
+        if is_charged == Some(true) {
             shard.charged(&self.denials, now, instant);
             return true;
         }
         // A refusal has changed nothing, and is asked for again in full, to be noted.
-        always_fits(self.check_rare(&mut shard, (hash, key), 1, now, instant)).is_allowed()
+        let tagged = Some(self.tagged(hash, key));
+        let decision = self.check_rare(&mut shard, (hash, key), tagged, 1, now);
+        expect_grantable(decision).is_allowed()
     }
 
-    /// Decides a call that the table of denials did not answer.
+    /// Decides a request that the table of denials did not answer; a refusal is noted under `tagged`.
     #[inline]
     pub(super) fn check_in_shard<Q: Lookup<K> + ?Sized>(
         &self,
         (hash, key): (u64, &Q),
+        tagged: Option<Tagged>,
         cost: u64,
         now: Timestamp,
     ) -> Result<Decision, CostTooHigh> {
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
-        if let Some(state) = shard.state_mut((hash, key)) {
-            let mut decision = self.limiter.check(state, instant.now, cost)?;
-            if decision.is_allowed() {
-                shard.settle(&self.denials, now, instant, &mut decision);
-                return Ok(decision);
+        // The decision is made last and in one place: it is a hundred bytes, and each copy of them costs as much as all the
+        // arithmetic.
+        let taken = shard.ask_known((hash, key), |limiter, state| {
+            let found = limiter.look(state, instant.now, cost).ok()?;
+            if !limiter.admits(&found) {
+                return None;
             }
+            if cost > 0 {
+                limiter.take(state, instant.now, &found, cost);
+            }
+            Some(found)
+        });
+        if let Some(Some(found)) = taken {
+            let mut decision = shard.limiter().decision(&found, instant.now, cost);
+            shard.settle(&self.denials, now, instant, &mut decision);
+            return Ok(decision);
         }
-        self.check_rare(&mut shard, (hash, key), cost, now, instant)
+        self.check_rare(&mut shard, (hash, key), tagged, cost, now)
     }
 
-    /// Decides a call of a newcomer, or one that is refused: notes the refusal, so that the next is answered without the
-    /// shard.
+    /// Decides a request of a newcomer, or one that is known to be refused, or too high.
     #[cold]
     #[inline(never)]
     fn check_rare<Q: Lookup<K> + ?Sized>(
         &self,
-        shard: &mut Shard<K, L::State>,
+        shard: &mut Shard<K, L>,
         (hash, key): (u64, &Q),
+        tagged: Option<Tagged>,
         cost: u64,
         now: Timestamp,
-        instant: Instant,
     ) -> Result<Decision, CostTooHigh> {
-        let mut decision = match shard.state_mut((hash, key)) {
-            Some(state) => self.limiter.check(state, instant.now, cost)?,
-            None => self.check_newcomer(shard, (hash, key), cost, now, instant)?,
+        self.ask_shard(shard, (hash, key), tagged, now, |limiter, state, now| {
+            limiter.check(state, now, cost)
+        })
+    }
+
+    /// Decides a call that the table of denials did not answer. A refusal is noted under `tagged`, so that the next is
+    /// answered without the shard.
+    #[inline]
+    pub(super) fn ask_in_shard<Q: Lookup<K> + ?Sized>(
+        &self,
+        (hash, key): (u64, &Q),
+        tagged: Option<Tagged>,
+        now: Timestamp,
+        ask: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+    ) -> Result<Decision, CostTooHigh> {
+        let mut shard = self.shard(hash).lock();
+        self.ask_shard(&mut shard, (hash, key), tagged, now, ask)
+    }
+
+    /// The same, of a shard whose lock is held.
+    #[inline]
+    pub(super) fn ask_shard<Q: Lookup<K> + ?Sized>(
+        &self,
+        shard: &mut Shard<K, L>,
+        (hash, key): (u64, &Q),
+        tagged: Option<Tagged>,
+        now: Timestamp,
+        mut ask: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+    ) -> Result<Decision, CostTooHigh> {
+        let instant = shard.date(now);
+        let known = shard.ask_known((hash, key), |limiter, state| {
+            ask(limiter, state, instant.now)
+        });
+        let mut decision = match known {
+            Some(decision) => decision?,
+            None => self.ask_newcomer(shard, (hash, key), (now, instant), ask)?,
         };
         shard.settle(&self.denials, now, instant, &mut decision);
-        if cost == 1 && !decision.is_allowed() {
-            self.note_denial(shard, self.tagged(hash, key), (now, instant), &decision);
+        if !decision.is_allowed() {
+            if let Some(tagged) = tagged {
+                self.note_denial(shard, tagged, (now, instant), &decision);
+            }
         }
         Ok(decision)
     }
 
-    /// Decides a call of a client that is not known, and keeps its state if it was charged.
-    fn check_newcomer<Q: Lookup<K> + ?Sized>(
+    /// Decides a call of a client that is not known, and keeps its state if something was spent.
+    #[cold]
+    #[inline(never)]
+    fn ask_newcomer<Q: Lookup<K> + ?Sized>(
         &self,
-        shard: &mut Shard<K, L::State>,
+        shard: &mut Shard<K, L>,
         (hash, key): (u64, &Q),
-        cost: u64,
-        stamp: Timestamp,
-        instant: Instant,
+        (stamp, instant): (Timestamp, Instant),
+        mut ask: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
     ) -> Result<Decision, CostTooHigh> {
-        let mut state = self.limiter.fresh(instant.now);
-        let decision = self.limiter.check(&mut state, instant.now, cost)?;
-        if !decision.is_charged() {
-            return Ok(decision);
+        let mut state = shard.limiter().fresh(instant.now);
+        let decision = ask(shard.limiter(), &mut state, instant.now)?;
+        if !decision.is_recorded() {
+            // Nothing is kept of it.
+            return Ok(decision.leaving_time());
         }
         if let Some(room) = &self.room {
             if !room.take() {
                 if let Err(wait_ns) = self.find_room(room, shard, stamp, instant) {
                     shard.count_refused_for_room();
-                    let waits = WaitsBasis {
-                        limit: decision.limit(),
-                        retry_ns: wait_ns,
-                        reset_ns: 0,
-                    };
                     let allowed = room.when_full == WhenFull::AllowUnrecorded;
-                    return Ok(Decision::for_want_of_room(waits, allowed));
+                    return Ok(decision.for_want_of_room(wait_ns, allowed));
                 }
             }
         }
-        let forgotten = shard.insert(&self.rules(), hash, key.to_key(), state, instant);
+        let forgotten = shard.insert(&self.rules(), (hash, key.to_key()), state, instant);
         self.give_back(forgotten);
         Ok(decision)
     }
 
+    #[cold]
+    #[inline(never)]
     fn note_denial(
         &self,
-        shard: &mut Shard<K, L::State>,
+        shard: &mut Shard<K, L>,
         key: Tagged,
         (stamp, instant): (Timestamp, Instant),
         decision: &Decision,
@@ -137,12 +183,15 @@ impl Denial {
     /// What a refusal of cost 1 says, in its caller's stamps.
     ///
     /// `None` where the end of time is near: a wait that saturates, or that ends beyond the last stamp, has no end that
-    /// a stamp could be compared with.
+    /// a stamp could be compared with. And for a client that owes: its debt is another at every instant.
     fn of(stamp: Timestamp, instant: Instant, decision: &Decision) -> Option<Self> {
         let stamp_ns = stamp.as_nanos();
         let retry_ns = decision.retry_after_ns();
         let reset_ns = decision.reset_after_ns();
         let last = Timestamp::MAX.as_nanos();
+        if decision.debt() > 0 || decision.would_have_refused() {
+            return None;
+        }
         if instant.now.as_nanos().checked_add(reset_ns.max(retry_ns))? > last {
             return None;
         }
@@ -151,16 +200,15 @@ impl Denial {
             until_ns: stamp_ns.checked_add(retry_ns)?,
             reset_at_ns: stamp_ns.checked_add(reset_ns)?,
             limit: decision.limit(),
+            member: decision.refused_by()? as u64,
         })
     }
 
     /// The decision that the store would take at `now`: of a cost of 1 that is refused, less than one unit remains.
     #[inline]
-    pub(super) fn basis(&self, now: Timestamp) -> Basis {
-        Basis::Waits(WaitsBasis {
-            limit: self.limit,
-            retry_ns: self.until_ns.saturating_sub(now.as_nanos()),
-            reset_ns: self.reset_at_ns.saturating_sub(now.as_nanos()),
-        })
+    pub(super) fn decision(&self, now: Timestamp) -> Decision {
+        let retry_ns = self.until_ns.saturating_sub(now.as_nanos());
+        let reset_ns = self.reset_at_ns.saturating_sub(now.as_nanos());
+        Decision::from_memory(self.limit, (retry_ns, reset_ns), self.member as usize, now)
     }
 }

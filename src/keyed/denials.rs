@@ -18,8 +18,9 @@
 //!   beyond T. So a charge at T or later, of whichever client of the shard, makes the note void before its lock is free.
 //! - *Clocks that are set back.* A stamp far behind the newest charge falls through, so that the store notices; and when it
 //!   has, the generation changes and every note is void.
-//! - *What is given back* (a refund, a reset, a raised limit) makes the note void under the shard's lock. A charge to the
-//!   client itself cannot come before T: it is refused.
+//! - *What is given back* (a refund, a reset, another limit or plan) makes the note void under the shard's lock; so does a
+//!   charge that asks nobody. Other charges to the client itself cannot come before T: they are refused.
+//! - *Debts* shrink as time passes, and a note does not tell them: a client that owes is not noted.
 //! - *Other costs.* Only a cost of 1 is noted and answered.
 //!
 //! # Who writes
@@ -42,6 +43,8 @@ pub(super) struct Denial {
     pub(super) reset_at_ns: u64,
     /// The limit that the decision named.
     pub(super) limit: u64,
+    /// Which of several limits refused.
+    pub(super) member: u64,
 }
 
 pub(super) struct Denials {
@@ -78,6 +81,7 @@ struct Line {
     until_ns: AtomicU64,
     reset_at_ns: AtomicU64,
     limit: AtomicU64,
+    member: AtomicU64,
     generation: AtomicU64,
 }
 
@@ -104,6 +108,7 @@ impl Denials {
             until_ns: line.until_ns.load(Ordering::Relaxed),
             reset_at_ns: line.reset_at_ns.load(Ordering::Relaxed),
             limit: line.limit.load(Ordering::Relaxed),
+            member: line.member.load(Ordering::Relaxed),
         };
         let generation = line.generation.load(Ordering::Relaxed);
         // If a word came from a later write, this fence meets the one that began that write, and the version that
@@ -149,6 +154,21 @@ impl Denials {
             }
         }
         line.write(key.tag, generation, denial);
+    }
+
+    /// Makes void what is noted on the line of this hash: something was given to its client, or taken. Under the lock of
+    /// the hash's shard.
+    ///
+    /// Whosever note it is: to void another's costs that client's next call a lock, and a client may be noted by more
+    /// than one tag.
+    #[inline]
+    pub(super) fn clear(&self, hash: u64) {
+        if let Some(lines) = self.lines.get() {
+            let line = line_of(lines, hash);
+            if line.until_ns.load(Ordering::Relaxed) > 0 {
+                line.write(0, 0, NOTHING);
+            }
+        }
     }
 
     /// Makes void, among the lines of one shard, the notes that end at `stamp_ns` or before: time has come so far. Says
@@ -208,6 +228,7 @@ impl Line {
             until_ns: AtomicU64::new(0),
             reset_at_ns: AtomicU64::new(0),
             limit: AtomicU64::new(0),
+            member: AtomicU64::new(0),
             generation: AtomicU64::new(0),
         }
     }
@@ -220,6 +241,7 @@ impl Line {
             (&self.until_ns, denial.until_ns),
             (&self.reset_at_ns, denial.reset_at_ns),
             (&self.limit, denial.limit),
+            (&self.member, denial.member),
         ];
         words
             .iter()
@@ -237,6 +259,7 @@ impl Line {
         self.reset_at_ns
             .store(denial.reset_at_ns, Ordering::Relaxed);
         self.limit.store(denial.limit, Ordering::Relaxed);
+        self.member.store(denial.member, Ordering::Relaxed);
         self.generation.store(generation, Ordering::Relaxed);
         self.version.store(version + 2, Ordering::Release);
     }
@@ -262,6 +285,7 @@ const NOTHING: Denial = Denial {
     until_ns: 0,
     reset_at_ns: 0,
     limit: 0,
+    member: 0,
 };
 
 /// Of the refusals that find another client's note on their line, one in so many takes the line over.

@@ -1,10 +1,16 @@
 //! [`Keyed`]: a limit per client.
 
+mod change;
+mod clients;
 mod decide;
 mod denials;
 mod hasher;
 mod lookup;
+mod plans;
 mod room;
+#[cfg(feature = "serde")]
+mod saved;
+mod settle;
 mod shard;
 mod sync;
 
@@ -13,16 +19,20 @@ use std::hash::{BuildHasher, Hash};
 
 use parking_lot::Mutex;
 
+pub use self::clients::Clients;
 use self::denials::{Denials, LinesOfShard, Tagged};
 pub use self::hasher::RandomState;
-pub use self::lookup::Lookup;
+pub use self::lookup::{Lookup, Pair};
+pub use self::plans::PlanError;
 pub use self::room::WhenFull;
 use self::room::{KEYS_PER_SHARD, Room};
+#[cfg(feature = "serde")]
+pub use self::saved::{RestoreError, Saved};
+pub use self::settle::Client;
 use self::shard::{Rules, Shard};
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
-use crate::holder::always_fits;
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, expect_grantable};
 use crate::time::Timestamp;
 
 /// A store of clients: each key has its own state of one limiter.
@@ -70,18 +80,17 @@ use crate::time::Timestamp;
 /// assert!(limiter.allow("grace", now));
 /// ```
 pub struct Keyed<K, L: Limiter, H = RandomState> {
-    limiter: L,
     hasher: H,
     /// What a hasher of the user's own is mixed with to tell keys apart in the table of denials.
     tagger: Option<RandomState>,
-    shards: Box<[OwnLine<K, L::State>]>,
+    shards: Box<[OwnLine<K, L>]>,
     denials: Denials,
     room: Option<Room>,
 }
 
 /// A shard alone on its cache lines (two, for processors fetch them in pairs), so that its lock slows no other.
 #[repr(align(128))]
-struct OwnLine<K, S>(Mutex<Shard<K, S>>);
+struct OwnLine<K, L: Limiter>(Mutex<Shard<K, L>>);
 
 /// What a store holds, and has done since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -123,10 +132,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     #[must_use]
     pub fn with_hasher(limiter: L, hasher: H) -> Self {
         Self {
-            limiter,
             hasher,
             tagger: Some(RandomState::default()),
-            shards: new_shards(SHARDS),
+            shards: new_shards(&limiter, SHARDS),
             denials: Denials::new(),
             room: None,
         }
@@ -158,8 +166,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let shards = 1 << shards.ilog2();
         let when_full = self
             .room
+            .as_ref()
             .map_or_else(WhenFull::default, |room| room.when_full);
-        self.shards = new_shards(shards);
+        self.shards = new_shards(&self.limiter(), shards);
         self.room = Some(Room::new(max_keys, when_full));
         self
     }
@@ -167,9 +176,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// The same, dealing so with newcomers when [`max_keys`](Self::with_max_keys) is reached.
     #[must_use]
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
-        let max_keys = self.room.map_or(usize::MAX, |room| room.max_keys);
+        let max_keys = self.room.as_ref().map_or(usize::MAX, |room| room.max_keys);
         self.room = Some(Room::new(max_keys, when_full));
-        self.shards = new_shards(self.shards.len());
+        self.shards = new_shards(&self.limiter(), self.shards.len());
         self
     }
 
@@ -191,10 +200,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     #[inline]
     pub fn check<Q: Lookup<K> + ?Sized>(&self, key: &Q, now: Timestamp) -> Decision {
         let hash = self.hasher.hash_one(key);
-        if let Some(denial) = self.denials.find(self.tagged(hash, key), now.as_nanos()) {
-            return Decision::uncharged(denial.basis(now), false);
+        let tagged = self.tagged(hash, key);
+        if let Some(denial) = self.denials.find(tagged, now.as_nanos()) {
+            return denial.decision(now);
         }
-        always_fits(self.check_in_shard((hash, key), 1, now))
+        expect_grantable(self.check_in_shard((hash, key), Some(tagged), 1, now))
     }
 
     /// The decision on a request of `cost` units by `key` at `now`, which are spent if it is allowed.
@@ -212,7 +222,46 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         if cost == 1 {
             return Ok(self.check(key, now));
         }
-        self.check_in_shard((self.hasher.hash_one(key), key), cost, now)
+        self.check_in_shard((self.hasher.hash_one(key), key), None, cost, now)
+    }
+
+    /// Decides as [`check_n`](Self::check_n) does, and tells besides what each of several limits says by itself: see
+    /// [`Limiter::check_each`]. `report` must not call this store.
+    ///
+    /// ```
+    /// use tollgate::{FixedWindow, Keyed, Quota, Timestamp, TokenBucket};
+    ///
+    /// let second = TokenBucket::new(Quota::per_second(10));
+    /// let day = FixedWindow::new(Quota::per_day(1_000));
+    /// let limiter: Keyed<String, _> = Keyed::new((second, day));
+    /// let mut left = [0; 2];
+    /// let decision = limiter.check_each("ada", 3, Timestamp::from_secs(60), |member, decision| {
+    ///     left[member] = decision.remaining();
+    /// })?;
+    /// assert!(decision.is_allowed());
+    /// assert_eq!(left, [7, 997]);
+    /// # Ok::<(), tollgate::CostTooHigh>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`CostTooHigh`] if no wait would ever let `cost` pass; nothing has changed, and nothing is reported.
+    pub fn check_each<Q: Lookup<K> + ?Sized>(
+        &self,
+        key: &Q,
+        cost: u64,
+        now: Timestamp,
+        mut report: impl FnMut(usize, Decision),
+    ) -> Result<Decision, CostTooHigh> {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        let lateness_ns = shard.date(now).lateness_ns();
+        self.ask_shard(&mut shard, (hash, key), None, now, |limiter, state, now| {
+            limiter.check_each(state, now, cost, &mut |member, mut decision| {
+                decision.count_from(lateness_ns);
+                report(member, decision);
+            })
+        })
     }
 
     /// The decision that [`check`](Self::check) would take, spending nothing and creating nothing.
@@ -220,7 +269,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// It is the limit's: whether a store with a cap has room for a client that it does not know is not looked at.
     #[inline]
     pub fn peek<Q: Lookup<K> + ?Sized>(&self, key: &Q, now: Timestamp) -> Decision {
-        always_fits(self.peek_n(key, 1, now))
+        expect_grantable(self.peek_n(key, 1, now))
     }
 
     /// The decision that [`check_n`](Self::check_n) would take, spending nothing and creating nothing; as by
@@ -238,7 +287,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
-        let mut decision = shard.peek(&self.limiter, (hash, key), cost, instant)?;
+        let mut decision = shard.peek((hash, key), cost, instant)?;
         shard.settle(&self.denials, now, instant, &mut decision);
         Ok(decision)
     }
@@ -286,14 +335,14 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         stats
     }
 
-    /// The rule.
+    /// The limiter; while [`set_limiter`](Self::set_limiter) is at work, the old one or the new.
     #[must_use]
-    pub const fn limiter(&self) -> &L {
-        &self.limiter
+    pub fn limiter(&self) -> L {
+        self.shards[0].0.lock().limiter().clone()
     }
 
     #[inline]
-    fn shard(&self, hash: u64) -> &Mutex<Shard<K, L::State>> {
+    fn shard(&self, hash: u64) -> &Mutex<Shard<K, L>> {
         // A power of two of them, by bits that the table in a shard uses neither for the place nor for the tag.
         let index = (hash >> 32) as usize & (self.shards.len() - 1);
         &self.shards[index].0
@@ -309,29 +358,28 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         Tagged { hash, tag }
     }
 
-    fn rules(&self) -> Rules<'_, L, H> {
+    fn rules(&self) -> Rules<'_, H> {
         Rules {
-            limiter: &self.limiter,
             hasher: &self.hasher,
             denials: &self.denials,
         }
     }
 }
 
-fn new_shards<K: Hash, S>(count: usize) -> Box<[OwnLine<K, S>]> {
+fn new_shards<K, L: Limiter>(limiter: &L, count: usize) -> Box<[OwnLine<K, L>]> {
     (0..count)
         .map(|first| LinesOfShard {
             first,
             shards: count,
         })
-        .map(|lines| OwnLine(Mutex::new(Shard::new(lines))))
+        .map(|lines| OwnLine(Mutex::new(Shard::new(limiter.clone(), lines))))
         .collect()
 }
 
-impl<K, L: Limiter + fmt::Debug, H> fmt::Debug for Keyed<K, L, H> {
+impl<K, L: Limiter, H> fmt::Debug for Keyed<K, L, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyed")
-            .field("limiter", &self.limiter)
+            .field("limiter", self.shards[0].0.lock().limiter())
             .finish_non_exhaustive()
     }
 }

@@ -60,10 +60,15 @@ impl Room {
 
     /// Takes a place if one is free.
     pub(super) fn take(&self) -> bool {
+        self.take_many(1)
+    }
+
+    fn take_many(&self, places: usize) -> bool {
         // Relaxed: the count guards nothing but itself, and the shards' locks order the rest.
         self.taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                (taken < self.max_keys).then_some(taken + 1)
+                let taken = taken.checked_add(places)?;
+                (taken <= self.max_keys).then_some(taken)
             })
             .is_ok()
     }
@@ -86,13 +91,13 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     pub(super) fn find_room(
         &self,
         room: &Room,
-        own: &mut Shard<K, L::State>,
+        own: &mut Shard<K, L>,
         stamp: Timestamp,
         instant: Instant,
     ) -> Result<(), u64> {
         let mut left = MOST_LOOKED_AT;
         let found_idle = self.visit_shards(room, own, (stamp, instant), |shard, instant| {
-            let swept = shard.forget_idle(&self.limiter, instant, usize::MAX, left);
+            let swept = shard.forget_idle(instant, usize::MAX, left);
             left -= swept.seen;
             // One of the places is the newcomer's.
             self.give_back(swept.forgotten.saturating_sub(1));
@@ -107,7 +112,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         }
         if room.when_full == WhenFull::ForgetNearestToIdle
             && self.visit_shards(room, own, (stamp, instant), |shard, instant| {
-                if shard.forget_nearest_to_idle(&self.limiter, instant) {
+                if shard.forget_nearest_to_idle(instant) {
                     Visit::Found
                 } else if shard.len() == 0 {
                     Visit::Next
@@ -118,9 +123,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         {
             return Ok(());
         }
-        Err(match own.first_idle_at(&self.limiter) {
+        Err(match own.first_idle_at() {
             Some(idle_at) => instant.wait_until(idle_at),
-            None => self.limiter.quota().period_ns(),
+            None => own.limiter().quota().period_ns(),
         })
     }
 
@@ -131,9 +136,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     fn visit_shards(
         &self,
         room: &Room,
-        own: &mut Shard<K, L::State>,
+        own: &mut Shard<K, L>,
         (stamp, instant): (Timestamp, Instant),
-        mut visit: impl FnMut(&mut Shard<K, L::State>, Instant) -> Visit,
+        mut visit: impl FnMut(&mut Shard<K, L>, Instant) -> Visit,
     ) -> bool {
         // In one's own, the charge of the newcomer will move the time on.
         match visit(own, instant) {
@@ -164,6 +169,12 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         if let Some(room) = &self.room {
             room.give_back(places);
         }
+    }
+
+    /// Takes so many places at once, or none if there are not so many.
+    #[cfg(feature = "serde")]
+    pub(super) fn take_places(&self, places: usize) -> bool {
+        self.room.as_ref().is_none_or(|room| room.take_many(places))
     }
 }
 

@@ -1,8 +1,11 @@
 //! One shard of a store: a table of clients behind one lock, with its own time.
 
 use std::hash::{BuildHasher, Hash};
+use std::mem;
 
 use hashbrown::HashTable;
+#[cfg(feature = "serde")]
+use hashbrown::hash_table::Entry;
 
 use super::denials::{Denials, LinesOfShard, MARK_EVERY_NS};
 use super::lookup::Lookup;
@@ -14,14 +17,16 @@ use crate::time::Timestamp;
 
 /// What every call needs comes first, in this order: with the lock before it, it fills one cache line.
 #[repr(C)]
-pub(super) struct Shard<K, S> {
-    clients: HashTable<Client<K, S>>,
+pub(super) struct Shard<K, L: Limiter> {
+    clients: HashTable<Client<K, L::State>>,
     time: HolderTime,
     /// From this stamp on a charge concerns the table of denials: one of this shard's notes ends, or the newest charge
     /// must be told.
     alarm_at_ns: u64,
     /// The table's generation when the newest charge was last told.
     generation: u64,
+    /// Each shard has its own, so that a running store can be given another one shard after the other.
+    limiter: L,
     refusals: u32,
     /// The bucket of the table that is swept next.
     hand: usize,
@@ -37,8 +42,7 @@ struct Client<K, S> {
 }
 
 /// What a shard needs of its store.
-pub(super) struct Rules<'a, L, H> {
-    pub(super) limiter: &'a L,
+pub(super) struct Rules<'a, H> {
     pub(super) hasher: &'a H,
     pub(super) denials: &'a Denials,
 }
@@ -52,9 +56,18 @@ pub(super) struct Swept {
     pub(super) forgotten: usize,
 }
 
-impl<K: Hash, S> Shard<K, S> {
-    pub(super) fn new(lines: LinesOfShard) -> Self {
+/// What became of a snapshot's client.
+#[cfg(feature = "serde")]
+#[derive(Clone, Copy)]
+pub(super) struct Restored {
+    pub(super) is_taken: bool,
+    pub(super) was_known: bool,
+}
+
+impl<K, L: Limiter> Shard<K, L> {
+    pub(super) fn new(limiter: L, lines: LinesOfShard) -> Self {
         Self {
+            limiter,
             clients: HashTable::new(),
             time: HolderTime::default(),
             hand: 0,
@@ -72,27 +85,140 @@ impl<K: Hash, S> Shard<K, S> {
         self.time.date(stamp)
     }
 
-    /// The state of a client that is known.
-    #[inline]
-    pub(super) fn state_mut<Q: Lookup<K> + ?Sized>(
-        &mut self,
-        (hash, key): (u64, &Q),
-    ) -> Option<&mut S> {
-        let client = self.clients.find_mut(hash, |client| key.is(&client.key))?;
-        Some(&mut client.state)
+    /// The instant of what happens without a caller's stamp.
+    pub(super) const fn latest(&self) -> Instant {
+        self.time.latest()
     }
 
-    pub(super) fn peek<Q: Lookup<K> + ?Sized, L: Limiter<State = S>>(
-        &self,
-        limiter: &L,
+    /// Dates a call that makes no decision, and keeps what it has shown of the clock.
+    pub(super) fn date_for_good(&mut self, denials: &Denials, stamp: Timestamp) -> Instant {
+        let instant = self.date(stamp);
+        if instant.clock_was_set_back() {
+            self.set_back(denials, stamp, instant);
+        }
+        instant
+    }
+
+    #[inline]
+    pub(super) const fn limiter(&self) -> &L {
+        &self.limiter
+    }
+
+    /// Asks the limiter about a client, if it is known.
+    #[inline]
+    pub(super) fn ask_known<Q: Lookup<K> + ?Sized, T>(
+        &mut self,
         (hash, key): (u64, &Q),
+        ask: impl FnOnce(&L, &mut L::State) -> T,
+    ) -> Option<T> {
+        let client = self.clients.find_mut(hash, |client| key.is(&client.key))?;
+        Some(ask(&self.limiter, &mut client.state))
+    }
+
+    /// The state of a client that is known.
+    pub(super) fn state<Q: Lookup<K> + ?Sized>(&self, (hash, key): (u64, &Q)) -> Option<&L::State> {
+        let client = self.clients.find(hash, |client| key.is(&client.key))?;
+        Some(&client.state)
+    }
+
+    pub(super) fn peek<Q: Lookup<K> + ?Sized>(
+        &self,
+        key: (u64, &Q),
         cost: u64,
         instant: Instant,
     ) -> Result<Decision, CostTooHigh> {
-        match self.clients.find(hash, |client| key.is(&client.key)) {
-            Some(client) => limiter.peek(&client.state, instant.now, cost),
-            None => limiter.peek(&limiter.fresh(instant.now), instant.now, cost),
+        let (limiter, now) = (&self.limiter, instant.now);
+        match self.state(key) {
+            Some(state) => limiter.peek(state, now, cost),
+            None => limiter.peek(&limiter.fresh(now), now, cost),
         }
+    }
+
+    /// Forgets a client, whatever it has spent; says whether it was known.
+    pub(super) fn remove<Q: Lookup<K> + ?Sized>(&mut self, (hash, key): (u64, &Q)) -> bool {
+        match self.clients.find_entry(hash, |client| key.is(&client.key)) {
+            Ok(client) => {
+                client.remove();
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Puts another limiter in place of this shard's, and carries over what its clients have used.
+    ///
+    /// Time comes to `stamp`, as by a charge: states are now as the new limiter counts them from there.
+    pub(super) fn set_limiter(&mut self, limiter: L, denials: &Denials, stamp: Timestamp) {
+        let instant = self.date(stamp);
+        for client in &mut self.clients {
+            let fresh = limiter.fresh(instant.now);
+            let state = mem::replace(&mut client.state, fresh);
+            client.state = limiter.carry(&self.limiter, state, instant.now);
+        }
+        self.limiter = limiter;
+        denials.expire(self.lines, u64::MAX);
+        self.charged(denials, stamp, instant);
+    }
+
+    /// Takes over a client of a snapshot; if it is known, the state that is idle later is kept.
+    #[cfg(feature = "serde")]
+    pub(super) fn restore<H: BuildHasher>(
+        &mut self,
+        rules: &Rules<'_, H>,
+        (hash, key): (u64, K),
+        state: L::State,
+    ) -> Restored
+    where
+        K: Hash + Eq,
+    {
+        let rehash = |client: &Client<K, L::State>| rules.hasher.hash_one(&client.key);
+        match self.clients.entry(hash, |client| client.key == key, rehash) {
+            Entry::Vacant(place) => {
+                place.insert(Client { key, state });
+                Restored {
+                    is_taken: true,
+                    was_known: false,
+                }
+            }
+            Entry::Occupied(mut known) => {
+                let own = &mut known.get_mut().state;
+                let is_taken = self.limiter.idle_at(&state) > self.limiter.idle_at(own);
+                if is_taken {
+                    *own = state;
+                }
+                Restored {
+                    is_taken,
+                    was_known: true,
+                }
+            }
+        }
+    }
+
+    /// The time that this shard has come to, and at least to an instant.
+    #[cfg(feature = "serde")]
+    pub(super) fn time_at(&self, instant: Option<Instant>) -> HolderTime {
+        let mut time = self.time;
+        if let Some(instant) = instant {
+            time.pass(instant);
+        }
+        time
+    }
+
+    /// Goes on from a snapshot's time, if that is later.
+    #[cfg(feature = "serde")]
+    pub(super) fn join_time(&mut self, time: &HolderTime, denials: &Denials) {
+        self.time.join(time);
+        denials.expire(self.lines, u64::MAX);
+        // The next charge is told to all.
+        self.alarm_at_ns = 0;
+    }
+
+    /// The clients that are not idle at `instant`.
+    pub(super) fn busy(&self, instant: Instant) -> impl Iterator<Item = (&K, &L::State)> {
+        let is_busy =
+            move |client: &&Client<K, L::State>| !self.limiter.is_idle(&client.state, instant.now);
+        let busy = self.clients.iter().filter(is_busy);
+        busy.map(|client| (&client.key, &client.state))
     }
 
     /// Keeps what a call has shown of the time, and makes its decision what its caller must read.
@@ -104,7 +230,7 @@ impl<K: Hash, S> Shard<K, S> {
         instant: Instant,
         decision: &mut Decision,
     ) {
-        if decision.is_charged() {
+        if decision.moves_time() {
             self.charged(denials, stamp, instant);
         } else if instant.clock_was_set_back() {
             self.set_back(denials, stamp, instant);
@@ -157,17 +283,19 @@ impl<K: Hash, S> Shard<K, S> {
     ///
     /// Each newcomer sweeps a few buckets, so that the hand has been all round the table before as many newcomers have
     /// come as a quarter of it: a flood of keys that come once is forgotten as it passes, and no call sweeps all.
-    pub(super) fn insert<L: Limiter<State = S>, H: BuildHasher>(
+    pub(super) fn insert<H: BuildHasher>(
         &mut self,
-        rules: &Rules<'_, L, H>,
-        hash: u64,
-        key: K,
-        state: S,
+        rules: &Rules<'_, H>,
+        (hash, key): (u64, K),
+        state: L::State,
         instant: Instant,
-    ) -> usize {
-        let rehash = |client: &Client<K, S>| rules.hasher.hash_one(&client.key);
+    ) -> usize
+    where
+        K: Hash,
+    {
+        let rehash = |client: &Client<K, L::State>| rules.hasher.hash_one(&client.key);
         let forgotten = self
-            .forget_idle(rules.limiter, instant, BUCKETS_PER_NEWCOMER, usize::MAX)
+            .forget_idle(instant, BUCKETS_PER_NEWCOMER, usize::MAX)
             .forgotten;
         if self.hand == 0 && self.clients.num_buckets() > 8 * self.clients.len().max(8) {
             // Once round, and next to nothing is left: a crowd has gone.
@@ -182,13 +310,7 @@ impl<K: Hash, S> Shard<K, S> {
     /// idle at `instant`.
     ///
     /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
-    pub(super) fn forget_idle<L: Limiter<State = S>>(
-        &mut self,
-        limiter: &L,
-        instant: Instant,
-        buckets: usize,
-        most: usize,
-    ) -> Swept {
+    pub(super) fn forget_idle(&mut self, instant: Instant, buckets: usize, most: usize) -> Swept {
         let mut swept = Swept::default();
         for _ in 0..buckets.min(self.clients.num_buckets()) {
             if swept.seen == most {
@@ -197,7 +319,7 @@ impl<K: Hash, S> Shard<K, S> {
             let bucket = self.move_hand();
             if let Ok(client) = self.clients.get_bucket_entry(bucket) {
                 swept.seen += 1;
-                if limiter.is_idle(&client.get().state, instant.now) {
+                if self.limiter.is_idle(&client.get().state, instant.now) {
                     client.remove();
                     swept.forgotten += 1;
                 }
@@ -211,19 +333,15 @@ impl<K: Hash, S> Shard<K, S> {
     /// `instant`, for to be forgotten would be a new budget. Says whether there was one.
     ///
     /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
-    pub(super) fn forget_nearest_to_idle<L: Limiter<State = S>>(
-        &mut self,
-        limiter: &L,
-        instant: Instant,
-    ) -> bool {
+    pub(super) fn forget_nearest_to_idle(&mut self, instant: Instant) -> bool {
         let nearest = self
             .sample()
             .filter_map(|bucket| Some((bucket, &self.clients.get_bucket(bucket)?.state)))
             .filter(|(_, state)| {
-                let next = limiter.peek(state, instant.now, 1);
+                let next = self.limiter.peek(state, instant.now, 1);
                 next.is_ok_and(|decision| decision.is_allowed())
             })
-            .min_by_key(|(_, state)| limiter.idle_at(state))
+            .min_by_key(|(_, state)| self.limiter.idle_at(state))
             .map(|(bucket, _)| bucket);
         let Some(bucket) = nearest else { return false };
         self.hand = bucket;
@@ -236,10 +354,10 @@ impl<K: Hash, S> Shard<K, S> {
     }
 
     /// When the first of the next few states is idle.
-    pub(super) fn first_idle_at<L: Limiter<State = S>>(&self, limiter: &L) -> Option<Timestamp> {
+    pub(super) fn first_idle_at(&self) -> Option<Timestamp> {
         self.sample()
             .filter_map(|bucket| self.clients.get_bucket(bucket))
-            .map(|client| limiter.idle_at(&client.state))
+            .map(|client| self.limiter.idle_at(&client.state))
             .min()
     }
 
@@ -261,15 +379,14 @@ impl<K: Hash, S> Shard<K, S> {
     }
 
     /// Forgets all states that are idle at `stamp`, and says how many.
-    pub(super) fn sweep<L: Limiter<State = S>, H: BuildHasher>(
-        &mut self,
-        rules: &Rules<'_, L, H>,
-        stamp: Timestamp,
-    ) -> usize {
+    pub(super) fn sweep<H: BuildHasher>(&mut self, rules: &Rules<'_, H>, stamp: Timestamp) -> usize
+    where
+        K: Hash,
+    {
         let instant = self.date(stamp);
         let before = self.clients.len();
         self.clients
-            .retain(|client| !rules.limiter.is_idle(&client.state, instant.now));
+            .retain(|client| !self.limiter.is_idle(&client.state, instant.now));
         let forgotten = before - self.clients.len();
         if forgotten > 0 {
             self.charged(rules.denials, stamp, instant);

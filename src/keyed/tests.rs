@@ -6,15 +6,16 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::policy::{Algorithm, Policy};
+use crate::compose::All;
+use crate::policy::Algorithm;
 use crate::quota::Quota;
 use crate::{SlidingLog, TokenBucket};
 
 impl<K: Hash + Eq, L: Limiter> Keyed<K, L> {
     /// The same store with nothing answered from the table, and as few shards as asked for.
     fn for_test(limiter: L, shards: usize, with_denials: bool) -> Self {
-        let mut store = Self::new(limiter);
-        store.shards = new_shards(shards);
+        let mut store = Self::new(limiter.clone());
+        store.shards = new_shards(&limiter, shards);
         if !with_denials {
             store.denials = Denials::off();
         }
@@ -28,7 +29,20 @@ struct Step {
     cost: u64,
     /// The clock's step before the call, which may be back.
     step_ns: i64,
-    peek: bool,
+    ask: Ask,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Check,
+    Peek,
+    AtMost,
+    Charge,
+    /// Gives back the charge so many before the last.
+    Refund(usize),
+    Reset,
+    /// Makes the limit so much.
+    Change(u64),
 }
 
 /// Steps of the size of the waits, seldom ones that look like a clock set back, or a jump ahead.
@@ -41,59 +55,96 @@ fn steps(period_ns: i64) -> impl Strategy<Value = Vec<Step>> {
         1 => -40_000_000_000_000..40_000_000_000_000i64,
         1 => 4_000_000_000..11_000_000_000i64,
     ];
+    let ask = prop_oneof![
+        20 => Just(Ask::Check),
+        3 => Just(Ask::Peek),
+        2 => Just(Ask::AtMost),
+        1 => Just(Ask::Charge),
+        2 => (0..4usize).prop_map(Ask::Refund),
+        1 => Just(Ask::Reset),
+        1 => (1..5u64).prop_map(Ask::Change),
+    ];
     let step = (
         0..4u8,
         prop_oneof![4 => Just(1u64), 1 => 0..5u64],
         step_ns,
-        prop::bool::weighted(0.1),
+        ask,
     )
-        .prop_map(|(key, cost, step_ns, peek)| Step {
+        .prop_map(|(key, cost, step_ns, ask)| Step {
             key,
             cost,
             step_ns,
-            peek,
+            ask,
         });
     prop::collection::vec(step, 1..80)
 }
 
-fn policies() -> impl Strategy<Value = Policy> {
-    let period_ns = prop_oneof![
-        Just(10u64),
-        Just(1_000),
-        Just(3_000_000_000),
-        Just(60_000_000_000)
-    ];
-    (0..5usize, 1..5u64, period_ns).prop_map(|(algorithm, limit, period_ns)| {
-        let quota = Quota::new(limit, Duration::from_nanos(period_ns)).unwrap();
-        Algorithm::ALL[algorithm].policy(quota)
-    })
+/// One limit, or one and another that is ten times as much in ten times the time.
+fn limits(algorithm: Algorithm, limit: u64, period_ns: u64, several: bool) -> All {
+    let policy = |by: u64| {
+        let period = Duration::from_nanos(period_ns * by);
+        algorithm.policy(Quota::new(limit * by, period).unwrap())
+    };
+    match several {
+        false => policy(1).into(),
+        true => All::new([policy(1), policy(10)]).unwrap(),
+    }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// The table of hot denials answers what the store would: whatever the stamps do.
+    /// The table of hot denials answers what the store would: whatever the stamps do, and whatever else is asked.
     #[test]
     fn denials_change_no_decision(
-        (policy, steps) in policies().prop_flat_map(|policy| {
-            let period_ns = i64::try_from(policy.quota().period_ns()).unwrap();
-            (Just(policy), steps(period_ns))
-        }),
+        algorithm in (0..5usize).prop_map(|index| Algorithm::ALL[index]),
+        limit in 1..5u64,
+        several in any::<bool>(),
+        (period_ns, steps) in prop_oneof![
+            Just(10u64),
+            Just(1_000),
+            Just(3_000_000_000),
+            Just(60_000_000_000)
+        ]
+        .prop_flat_map(|period_ns| (Just(period_ns), steps(i64::try_from(period_ns).unwrap()))),
         shards in prop_oneof![Just(1usize), Just(2)],
     ) {
-        let with = Keyed::for_test(policy, shards, true);
-        let without = Keyed::for_test(policy, shards, false);
+        let rule = limits(algorithm, limit, period_ns, several);
+        let with = Keyed::for_test(rule.clone(), shards, true);
+        let without = Keyed::for_test(rule, shards, false);
         // One hasher for both, so that their shards hold the same keys.
         let with = Keyed { hasher: without.hasher.clone(), ..with };
         let mut now = Timestamp::from_secs(100_000);
+        let mut receipts = Vec::new();
         for (index, step) in steps.iter().enumerate() {
             let by = Duration::from_nanos(step.step_ns.unsigned_abs());
             now = if step.step_ns < 0 { now - by } else { now + by };
-            let ask = |store: &Keyed<u8, Policy>| match step.peek {
-                true => store.peek_n(&step.key, step.cost, now),
-                false => store.check_n(&step.key, step.cost, now),
-            };
-            prop_assert_eq!(ask(&with), ask(&without), "step {} at {}", index, now);
+            let Step { key, cost, .. } = *step;
+            let ask = |store: &Keyed<u8, All>| Ok(match step.ask {
+                Ask::Check => return store.check_n(&key, cost, now).map(Some),
+                Ask::Peek => return store.peek_n(&key, cost, now).map(Some),
+                Ask::AtMost => Some(store.at_most(&key, cost, now)),
+                Ask::Charge => Some(store.charge(&key, cost, now)),
+                Ask::Refund(back) => {
+                    if let Some((key, receipt)) = receipts.iter().rev().nth(back) {
+                        store.refund(key, *receipt, now);
+                    }
+                    None
+                }
+                Ask::Reset => {
+                    store.reset(&key);
+                    None
+                }
+                Ask::Change(limit) => {
+                    store.set_limiter(limits(algorithm, limit, period_ns, several), now);
+                    None
+                }
+            });
+            let answer = ask(&with);
+            prop_assert_eq!(answer, ask(&without), "step {} at {}", index, now);
+            if let Ok(Some(decision)) = answer {
+                receipts.extend(decision.receipt().map(|receipt| (key, receipt)));
+            }
         }
     }
 }

@@ -1,0 +1,98 @@
+//! [`Receipt`]: what names a charge, so that it can be given back.
+
+use crate::arithmetic::{join, split};
+use crate::time::Timestamp;
+
+/// What names a charge: how many units it spent, and the instant at which it was decided.
+///
+/// A [`Decision`](super::Decision) that spent something carries one, and `refund` takes it: when the upstream failed, when
+/// the answer was "not modified", when only failures should count. It is small and `Copy`; keep it with the request.
+///
+/// It belongs to the limiter that made it. Another's is harmless: what was not spent is not given back beyond the limit.
+///
+/// ```
+/// use tollgate::{Direct, Quota, Timestamp, TokenBucket};
+///
+/// let limiter = Direct::new(TokenBucket::new(Quota::per_minute(10)));
+/// let now = Timestamp::from_secs(1_000);
+/// let decision = limiter.check_n(7, now)?;
+/// let receipt = decision.receipt().expect("seven units were spent");
+/// assert_eq!(limiter.refund(receipt.part(2), now), 2);
+/// assert_eq!(limiter.peek(now).remaining(), 5);
+/// # Ok::<(), tollgate::CostTooHigh>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    cost: u64,
+    charged_at: Timestamp,
+    tail: Tail,
+}
+
+impl Receipt {
+    pub(crate) const fn new(cost: u64, charged_at: Timestamp, tail: Tail) -> Self {
+        Self {
+            cost,
+            charged_at,
+            tail,
+        }
+    }
+
+    /// The units that were spent.
+    #[must_use]
+    pub const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// The instant at which the charge was decided: the caller's stamp, or a later one where the limiter's time had come
+    /// further.
+    #[must_use]
+    pub const fn charged_at(&self) -> Timestamp {
+        self.charged_at
+    }
+
+    /// The same charge, but at most `units` of it: to give back a part.
+    #[must_use]
+    pub const fn part(self, units: u64) -> Self {
+        Self {
+            cost: if units < self.cost { units } else { self.cost },
+            ..self
+        }
+    }
+
+    /// Where the charge left the end of a leaky bucket's queue.
+    pub(crate) const fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    pub(crate) const fn with_tail(self, tail: Tail) -> Self {
+        Self { tail, ..self }
+    }
+}
+
+/// The end of a leaky bucket's queue: the instant at which it will be empty, times the limit; zero where no queue is.
+///
+/// Every charge moves it and a refund of the last one moves it back, so a charge is the queue's last iff the queue still
+/// ends where that charge left it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Tail([u64; 2]);
+
+impl Tail {
+    pub(crate) const NONE: Self = Self([0, 0]);
+
+    #[inline]
+    pub(crate) const fn at(empty_at_limit: u128) -> Self {
+        Self(split(empty_at_limit))
+    }
+
+    #[inline]
+    pub(crate) const fn is_none(self) -> bool {
+        join(self.0) == 0
+    }
+
+    /// This one, or `other` where no queue is.
+    #[inline]
+    pub(crate) const fn or(self, other: Self) -> Self {
+        if self.is_none() { other } else { self }
+    }
+}

@@ -1,0 +1,120 @@
+//! A store whose clients are on plans.
+
+use std::hash::{BuildHasher, Hash};
+
+use thiserror::Error;
+
+use super::Keyed;
+use super::denials::Tagged;
+use super::lookup::Lookup;
+use crate::compose::{PlanId, PlanState, Plans, UnknownPlan};
+use crate::decision::Decision;
+use crate::error::CostTooHigh;
+use crate::limiter::{Limiter, expect_grantable};
+use crate::time::Timestamp;
+
+/// Why a call that named a plan has got no decision.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The store has no such plan.
+    #[error(transparent)]
+    UnknownPlan(#[from] UnknownPlan),
+    /// No wait would ever let the cost pass on that plan.
+    #[error(transparent)]
+    CostTooHigh(#[from] CostTooHigh),
+}
+
+/// Calls that name their client's plan. A client that comes with another plan than before is on that one from then on, its
+/// usage carried over, whether the call is allowed or refused.
+impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
+    /// As [`allow`](Self::allow), for a client on this plan.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownPlan`] if the store does not have it; nothing has changed.
+    #[inline]
+    pub fn allow_as<Q: Lookup<K> + ?Sized>(
+        &self,
+        plan: impl Into<PlanId>,
+        key: &Q,
+        now: Timestamp,
+    ) -> Result<bool, UnknownPlan> {
+        Ok(self.check_as(plan, key, now)?.is_allowed())
+    }
+
+    /// As [`check`](Self::check), for a client on this plan.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownPlan`] if the store does not have it; nothing has changed.
+    #[inline]
+    pub fn check_as<Q: Lookup<K> + ?Sized>(
+        &self,
+        plan: impl Into<PlanId>,
+        key: &Q,
+        now: Timestamp,
+    ) -> Result<Decision, UnknownPlan> {
+        let plan = plan.into();
+        let hash = self.hasher.hash_one(key);
+        let Tagged { hash, tag } = self.tagged(hash, key);
+        // A refusal is noted under the plan it was by: another plan must not be answered from it.
+        let tag = tag ^ plan.as_u64();
+        let tagged = Tagged { hash, tag };
+        if let Some(denial) = self.denials.find(tagged, now.as_nanos()) {
+            return Ok(denial.decision(now));
+        }
+        let decision = self.ask_as(plan, (hash, key), Some(tagged), 1, now)?;
+        Ok(expect_grantable(decision))
+    }
+
+    /// As [`check_n`](Self::check_n), for a client on this plan.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] if the store does not have it, or if no wait would ever let `cost` pass on it; nothing has changed.
+    #[inline]
+    pub fn check_n_as<Q: Lookup<K> + ?Sized>(
+        &self,
+        plan: impl Into<PlanId>,
+        key: &Q,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<Decision, PlanError> {
+        if cost == 1 {
+            return Ok(self.check_as(plan, key, now)?);
+        }
+        let hash = self.hasher.hash_one(key);
+        Ok(self.ask_as(plan.into(), (hash, key), None, cost, now)??)
+    }
+
+    /// The plan that `key` is on, if the store knows the client.
+    #[must_use]
+    pub fn plan_of<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> Option<PlanId> {
+        let hash = self.hasher.hash_one(key);
+        let shard = self.shard(hash).lock();
+        let state = shard.state((hash, key))?;
+        Some(state.plan())
+    }
+
+    #[inline]
+    fn ask_as<Q: Lookup<K> + ?Sized>(
+        &self,
+        plan: PlanId,
+        (hash, key): (u64, &Q),
+        tagged: Option<Tagged>,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<Result<Decision, CostTooHigh>, UnknownPlan> {
+        let mut shard = self.shard(hash).lock();
+        let plan = shard.limiter().expect(plan)?;
+        let ask = |plans: &Plans<L>, state: &mut PlanState<L::State>, now| {
+            if state.plan() != plan {
+                // What is noted was by another plan.
+                self.denials.clear(hash);
+            }
+            plans.check_as(plan, state, now, cost)
+        };
+        Ok(self.ask_shard(&mut shard, (hash, key), tagged, now, ask))
+    }
+}
