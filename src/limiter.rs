@@ -188,6 +188,14 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
     #[doc(hidden)]
     fn admits(&self, found: &Self::Found) -> bool;
 
+    /// Whether to take what was admitted spends anything: a limit on trial admits what it would have refused, and spends
+    /// nothing then.
+    #[doc(hidden)]
+    #[inline]
+    fn spends(&self, found: &Self::Found) -> bool {
+        self.admits(found)
+    }
+
     /// Spends the `cost` that was looked for and admitted; it is not 0.
     #[doc(hidden)]
     fn take(&self, state: &mut Self::State, now: Timestamp, found: &Self::Found, cost: u64);

@@ -8,12 +8,15 @@ use crate::quota::Quota;
 /// The cap on a client's debt, beside what the limit itself grants; together they are at most 2⁶³ − 1 units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DebtCap {
-    /// `None`: as much as the limit itself grants.
-    units: Option<u64>,
+    /// A word and no `Option`, for every shard of a store keeps its limiter beside its lock. [`UNSET`]: as much as the limit
+    /// itself grants.
+    units_or_unset: u64,
 }
 
 impl DebtCap {
-    pub(super) const DEFAULT: Self = Self { units: None };
+    pub(super) const DEFAULT: Self = Self {
+        units_or_unset: UNSET,
+    };
 
     /// A cap beside a limit that grants `grants` units.
     pub(super) const fn new(units: u64, grants: u64) -> Result<Self, DebtError> {
@@ -21,14 +24,24 @@ impl DebtCap {
         if units > most {
             return Err(DebtError::new(units, most));
         }
-        Ok(Self { units: Some(units) })
+        Ok(Self {
+            units_or_unset: units,
+        })
+    }
+
+    /// The cap, if one was set.
+    pub(super) const fn units(self) -> Option<u64> {
+        match self.units_or_unset {
+            UNSET => None,
+            units => Some(units),
+        }
     }
 
     /// The cap, beside a limit that grants `grants` units.
     #[inline]
     pub(super) const fn beside(self, grants: u64) -> u64 {
         let most = Quota::MAX_LIMIT - grants;
-        match self.units {
+        match self.units() {
             Some(units) => units,
             None if grants < most => grants,
             None => most,
@@ -37,20 +50,15 @@ impl DebtCap {
 
     /// The most that a limit may grant beside this cap.
     pub(super) const fn room_beside(self) -> u64 {
-        match self.units {
+        match self.units() {
             Some(units) => Quota::MAX_LIMIT - units,
             None => Quota::MAX_LIMIT,
         }
     }
 
-    #[cfg(feature = "serde")]
-    pub(super) const fn units(self) -> Option<u64> {
-        self.units
-    }
-
     /// For a limiter's `Debug`: nothing where nothing was set.
     pub(super) fn describe(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.units {
+        match self.units() {
             Some(units) => write!(f, ", debt {units}"),
             None => Ok(()),
         }
@@ -63,3 +71,6 @@ impl DebtCap {
         if units < room { units } else { room }
     }
 }
+
+/// No number of units that can be set.
+const UNSET: u64 = u64::MAX;

@@ -267,6 +267,11 @@ impl<L: Limiter> Limiter for Plans<L> {
     }
 
     #[inline]
+    fn spends(&self, found: &Self::Found) -> bool {
+        self.0[found.index].limiter.spends(&found.found)
+    }
+
+    #[inline]
     fn take(&self, state: &mut Self::State, now: Timestamp, found: &Self::Found, cost: u64) {
         let limiter = &self.0[found.index].limiter;
         limiter.take(&mut state.state, now, &found.found, cost);

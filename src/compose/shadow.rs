@@ -121,6 +121,11 @@ impl<L: Limiter> Limiter for Shadow<L> {
     }
 
     #[inline]
+    fn spends(&self, found: &Self::Found) -> bool {
+        self.fits(found) && self.0.spends(&found.found)
+    }
+
+    #[inline]
     fn take(&self, state: &mut L::State, now: Timestamp, found: &Self::Found, cost: u64) {
         if self.fits(found) {
             self.0.take(state, now, &found.found, cost);

@@ -80,6 +80,11 @@ macro_rules! tuple {
             }
 
             #[inline]
+            fn spends(&self, found: &Self::Found) -> bool {
+                false $(|| self.$index.spends(&found.$index))+
+            }
+
+            #[inline]
             fn take(&self, state: &mut Self::State, now: Timestamp, found: &Self::Found, cost: u64) {
                 $(self.$index.take(&mut state.$index, now, &found.$index, cost);)+
             }

@@ -191,6 +191,16 @@ impl Decision {
         self.lateness_ns = lateness_ns;
     }
 
+    /// The same.
+    #[inline]
+    #[cfg(feature = "std")]
+    pub(crate) const fn counted_from(self, lateness_ns: u64) -> Self {
+        Self {
+            lateness_ns,
+            ..self
+        }
+    }
+
     /// Whether time has come to the instant of this decision: it spent something, or changed the state for good.
     #[inline]
     #[cfg(feature = "std")]

@@ -26,64 +26,112 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     ) -> bool {
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
-        // No decision is made of what is only asked whether: this is what most calls that are allowed come to.
-        let is_charged = shard.ask_known((hash, key), |limiter, state| {
-            let decision = limiter.check(state, instant.now, 1);
-            decision.is_ok_and(|decision| decision.is_recorded())
-        });
-        if is_charged == Some(true) {
-            shard.charged(&self.denials, now, instant);
-            return true;
+        match shard.look_and_take((hash, key), instant.now, 1) {
+            Some(Ok((found, true))) => {
+                self.settle_taken(&mut shard, &found, 1, (now, instant));
+                true
+            }
+            Some(Ok((found, false))) => {
+                let tagged = Some(self.tagged(hash, key));
+                let refused = self.refuse(&mut shard, tagged, &found, (now, instant));
+                refused.is_allowed()
+            }
+            _ => expect_grantable(self.check_rare(&mut shard, (hash, key), 1, now)).is_allowed(),
         }
-        // A refusal has changed nothing, and is asked for again in full, to be noted.
-        let tagged = Some(self.tagged(hash, key));
-        let decision = self.check_rare(&mut shard, (hash, key), tagged, 1, now);
-        expect_grantable(decision).is_allowed()
     }
 
-    /// Decides a request that the table of denials did not answer; a refusal is noted under `tagged`.
+    /// Decides a request of cost 1 that the table of denials did not answer; a refusal is noted under `tagged`.
     #[inline]
     pub(super) fn check_in_shard<Q: Lookup<K> + ?Sized>(
         &self,
         (hash, key): (u64, &Q),
-        tagged: Option<Tagged>,
+        tagged: Tagged,
+        now: Timestamp,
+    ) -> Decision {
+        let mut shard = self.shard(hash).lock();
+        let instant = shard.date(now);
+        match shard.look_and_take((hash, key), instant.now, 1) {
+            // Here, as everywhere, the decision is made last and where the caller wants it: it is a hundred bytes, and a copy
+            // of them costs as much as all the arithmetic.
+            Some(Ok((found, true))) => {
+                self.settle_taken(&mut shard, &found, 1, (now, instant));
+                let decision = shard.limiter().decision(&found, instant.now, 1);
+                decision.counted_from(instant.lateness_ns())
+            }
+            Some(Ok((found, false))) => {
+                self.refuse(&mut shard, Some(tagged), &found, (now, instant))
+            }
+            _ => expect_grantable(self.check_rare(&mut shard, (hash, key), 1, now)),
+        }
+    }
+
+    /// The same of any cost; nothing is noted.
+    #[inline]
+    pub(super) fn check_n_in_shard<Q: Lookup<K> + ?Sized>(
+        &self,
+        (hash, key): (u64, &Q),
         cost: u64,
         now: Timestamp,
     ) -> Result<Decision, CostTooHigh> {
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
-        // The decision is made last and in one place: it is a hundred bytes, and each copy of them costs as much as all the
-        // arithmetic.
-        let taken = shard.ask_known((hash, key), |limiter, state| {
-            let found = limiter.look(state, instant.now, cost).ok()?;
-            if !limiter.admits(&found) {
-                return None;
+        match shard.look_and_take((hash, key), instant.now, cost) {
+            Some(Ok((found, true))) => {
+                self.settle_taken(&mut shard, &found, cost, (now, instant));
+                let decision = shard.limiter().decision(&found, instant.now, cost);
+                Ok(decision.counted_from(instant.lateness_ns()))
             }
-            if cost > 0 {
-                limiter.take(state, instant.now, &found, cost);
-            }
-            Some(found)
-        });
-        if let Some(Some(found)) = taken {
-            let mut decision = shard.limiter().decision(&found, instant.now, cost);
-            shard.settle(&self.denials, now, instant, &mut decision);
-            return Ok(decision);
+            Some(Ok((found, false))) => Ok(self.refuse(&mut shard, None, &found, (now, instant))),
+            Some(Err(never)) => Err(never),
+            None => self.check_rare(&mut shard, (hash, key), cost, now),
         }
-        self.check_rare(&mut shard, (hash, key), tagged, cost, now)
     }
 
-    /// Decides a request of a newcomer, or one that is known to be refused, or too high.
+    /// Keeps what an admitted request has shown of the time.
+    #[inline]
+    fn settle_taken(
+        &self,
+        shard: &mut Shard<K, L>,
+        found: &L::Found,
+        cost: u64,
+        (now, instant): (Timestamp, Instant),
+    ) {
+        if cost > 0 && shard.limiter().spends(found) {
+            shard.charged(&self.denials, now, instant);
+        } else {
+            shard.note_set_back(&self.denials, now, instant);
+        }
+    }
+
+    /// The decision on a known client's request that was not admitted; noted under `tagged`.
+    #[inline(never)]
+    fn refuse(
+        &self,
+        shard: &mut Shard<K, L>,
+        tagged: Option<Tagged>,
+        found: &L::Found,
+        (now, instant): (Timestamp, Instant),
+    ) -> Decision {
+        shard.note_set_back(&self.denials, now, instant);
+        let decision = shard.limiter().decision(found, instant.now, 0);
+        let decision = decision.counted_from(instant.lateness_ns());
+        if let Some(tagged) = tagged {
+            self.note_denial(shard, tagged, (now, instant), &decision);
+        }
+        decision
+    }
+
+    /// Decides a request of a newcomer.
     #[cold]
     #[inline(never)]
     fn check_rare<Q: Lookup<K> + ?Sized>(
         &self,
         shard: &mut Shard<K, L>,
-        (hash, key): (u64, &Q),
-        tagged: Option<Tagged>,
+        key: (u64, &Q),
         cost: u64,
         now: Timestamp,
     ) -> Result<Decision, CostTooHigh> {
-        self.ask_shard(shard, (hash, key), tagged, now, |limiter, state, now| {
+        self.ask_shard(shard, key, None, now, |limiter, state, now| {
             limiter.check(state, now, cost)
         })
     }
@@ -154,13 +202,12 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
                 }
             }
         }
-        let forgotten = shard.insert(&self.rules(), (hash, key.to_key()), state, instant);
+        let forgotten = shard.insert(&self.hasher, (hash, key.to_key()), state, instant);
         self.give_back(forgotten);
         Ok(decision)
     }
 
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn note_denial(
         &self,
         shard: &mut Shard<K, L>,

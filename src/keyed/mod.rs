@@ -13,6 +13,7 @@ mod saved;
 mod settle;
 mod shard;
 mod sync;
+mod table;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -29,7 +30,7 @@ use self::room::{KEYS_PER_SHARD, Room};
 #[cfg(feature = "serde")]
 pub use self::saved::{RestoreError, Saved};
 pub use self::settle::Client;
-use self::shard::{Rules, Shard};
+use self::shard::Shard;
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
 use crate::limiter::{Limiter, expect_grantable};
@@ -204,7 +205,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         if let Some(denial) = self.denials.find(tagged, now.as_nanos()) {
             return denial.decision(now);
         }
-        expect_grantable(self.check_in_shard((hash, key), Some(tagged), 1, now))
+        self.check_in_shard((hash, key), tagged, now)
     }
 
     /// The decision on a request of `cost` units by `key` at `now`, which are spent if it is allowed.
@@ -222,7 +223,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         if cost == 1 {
             return Ok(self.check(key, now));
         }
-        self.check_in_shard((self.hasher.hash_one(key), key), None, cost, now)
+        self.check_n_in_shard((self.hasher.hash_one(key), key), cost, now)
     }
 
     /// Decides as [`check_n`](Self::check_n) does, and tells besides what each of several limits says by itself: see
@@ -300,7 +301,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     pub fn sweep(&self, now: Timestamp) -> usize {
         let mut forgotten = 0;
         for shard in &self.shards {
-            let of_shard = shard.0.lock().sweep(&self.rules(), now);
+            let of_shard = shard.0.lock().sweep(&self.denials, now);
             self.give_back(of_shard);
             forgotten += of_shard;
         }
@@ -356,13 +357,6 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             Some(tagger) => hash ^ tagger.hash_one(key),
         };
         Tagged { hash, tag }
-    }
-
-    fn rules(&self) -> Rules<'_, H> {
-        Rules {
-            hasher: &self.hasher,
-            denials: &self.denials,
-        }
     }
 }
 

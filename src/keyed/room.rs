@@ -100,8 +100,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             let swept = shard.forget_idle(instant, usize::MAX, left);
             left -= swept.seen;
             // One of the places is the newcomer's.
-            self.give_back(swept.forgotten.saturating_sub(1));
-            match swept.forgotten {
+            self.give_back(swept.removed.saturating_sub(1));
+            match swept.removed {
                 0 if left > 0 => Visit::Next,
                 0 => Visit::Stop,
                 _ => Visit::Found,

@@ -174,7 +174,7 @@ where
         for (key, state) in saved.clients {
             let hash = self.hasher.hash_one(&key);
             let mut shard = self.shard(hash).lock();
-            let restored = shard.restore(&self.rules(), (hash, key), state);
+            let restored = shard.restore(&self.hasher, (hash, key), state);
             taken += usize::from(restored.is_taken);
             unused += usize::from(restored.was_known);
         }

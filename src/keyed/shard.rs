@@ -3,57 +3,35 @@
 use std::hash::{BuildHasher, Hash};
 use std::mem;
 
-use hashbrown::HashTable;
-#[cfg(feature = "serde")]
-use hashbrown::hash_table::Entry;
-
 use super::denials::{Denials, LinesOfShard, MARK_EVERY_NS};
 use super::lookup::Lookup;
+use super::table::{Client, Place, Swept, Table};
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
 use crate::holder::{HolderTime, Instant};
 use crate::limiter::Limiter;
 use crate::time::Timestamp;
 
-/// What every call needs comes first, in this order: with the lock before it, it fills one cache line.
+/// What every call needs comes first, in this order: with the lock before it, it fills two cache lines, which processors
+/// fetch as a pair.
 #[repr(C)]
 pub(super) struct Shard<K, L: Limiter> {
-    clients: HashTable<Client<K, L::State>>,
-    time: HolderTime,
+    clients: Table<K, L::State>,
     /// From this stamp on a charge concerns the table of denials: one of this shard's notes ends, or the newest charge
     /// must be told.
     alarm_at_ns: u64,
+    time: HolderTime,
     /// The table's generation when the newest charge was last told.
     generation: u64,
+    refusals: u32,
     /// Each shard has its own, so that a running store can be given another one shard after the other.
     limiter: L,
-    refusals: u32,
-    /// The bucket of the table that is swept next.
-    hand: usize,
+    /// The place in the table that is swept next.
+    hand: Place,
     /// Which lines of the table of denials are this shard's.
     lines: LinesOfShard,
     forgotten: u64,
     refused_for_room: u64,
-}
-
-struct Client<K, S> {
-    key: K,
-    state: S,
-}
-
-/// What a shard needs of its store.
-pub(super) struct Rules<'a, H> {
-    pub(super) hasher: &'a H,
-    pub(super) denials: &'a Denials,
-}
-
-/// What a hand that went over some buckets has found.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Swept {
-    /// How many states it looked at.
-    pub(super) seen: usize,
-    /// How many of them were idle, and are forgotten now.
-    pub(super) forgotten: usize,
 }
 
 /// What became of a snapshot's client.
@@ -68,12 +46,12 @@ impl<K, L: Limiter> Shard<K, L> {
     pub(super) fn new(limiter: L, lines: LinesOfShard) -> Self {
         Self {
             limiter,
-            clients: HashTable::new(),
+            clients: Table::new(),
             time: HolderTime::default(),
-            hand: 0,
             alarm_at_ns: 0,
             generation: 0,
             refusals: 0,
+            hand: Place::default(),
             lines,
             forgotten: 0,
             refused_for_room: 0,
@@ -93,10 +71,16 @@ impl<K, L: Limiter> Shard<K, L> {
     /// Dates a call that makes no decision, and keeps what it has shown of the clock.
     pub(super) fn date_for_good(&mut self, denials: &Denials, stamp: Timestamp) -> Instant {
         let instant = self.date(stamp);
+        self.note_set_back(denials, stamp, instant);
+        instant
+    }
+
+    /// Keeps what a call that charged nothing has shown of the clock.
+    #[inline]
+    pub(super) fn note_set_back(&mut self, denials: &Denials, stamp: Timestamp, instant: Instant) {
         if instant.clock_was_set_back() {
             self.set_back(denials, stamp, instant);
         }
-        instant
     }
 
     #[inline]
@@ -111,13 +95,32 @@ impl<K, L: Limiter> Shard<K, L> {
         (hash, key): (u64, &Q),
         ask: impl FnOnce(&L, &mut L::State) -> T,
     ) -> Option<T> {
-        let client = self.clients.find_mut(hash, |client| key.is(&client.key))?;
+        let client = self.clients.find_mut(hash, |known| key.is(known))?;
         Some(ask(&self.limiter, &mut client.state))
+    }
+
+    /// Looks at a client for a request of `cost`, if it is known, and spends that if it is admitted; says what was found and
+    /// whether it was.
+    #[inline]
+    pub(super) fn look_and_take<Q: Lookup<K> + ?Sized>(
+        &mut self,
+        key: (u64, &Q),
+        now: Timestamp,
+        cost: u64,
+    ) -> Option<Result<(L::Found, bool), CostTooHigh>> {
+        self.ask_known(key, |limiter, state| {
+            let found = limiter.look(state, now, cost)?;
+            let admits = limiter.admits(&found);
+            if admits && cost > 0 {
+                limiter.take(state, now, &found, cost);
+            }
+            Ok((found, admits))
+        })
     }
 
     /// The state of a client that is known.
     pub(super) fn state<Q: Lookup<K> + ?Sized>(&self, (hash, key): (u64, &Q)) -> Option<&L::State> {
-        let client = self.clients.find(hash, |client| key.is(&client.key))?;
+        let client = self.clients.find(hash, |known| key.is(known))?;
         Some(&client.state)
     }
 
@@ -136,13 +139,7 @@ impl<K, L: Limiter> Shard<K, L> {
 
     /// Forgets a client, whatever it has spent; says whether it was known.
     pub(super) fn remove<Q: Lookup<K> + ?Sized>(&mut self, (hash, key): (u64, &Q)) -> bool {
-        match self.clients.find_entry(hash, |client| key.is(&client.key)) {
-            Ok(client) => {
-                client.remove();
-                true
-            }
-            Err(_) => false,
-        }
+        self.clients.remove(hash, |known| key.is(known))
     }
 
     /// Puts another limiter in place of this shard's, and carries over what its clients have used.
@@ -150,7 +147,7 @@ impl<K, L: Limiter> Shard<K, L> {
     /// Time comes to `stamp`, as by a charge: states are now as the new limiter counts them from there.
     pub(super) fn set_limiter(&mut self, limiter: L, denials: &Denials, stamp: Timestamp) {
         let instant = self.date(stamp);
-        for client in &mut self.clients {
+        for client in self.clients.iter_mut() {
             let fresh = limiter.fresh(instant.now);
             let state = mem::replace(&mut client.state, fresh);
             client.state = limiter.carry(&self.limiter, state, instant.now);
@@ -164,24 +161,16 @@ impl<K, L: Limiter> Shard<K, L> {
     #[cfg(feature = "serde")]
     pub(super) fn restore<H: BuildHasher>(
         &mut self,
-        rules: &Rules<'_, H>,
+        hasher: &H,
         (hash, key): (u64, K),
         state: L::State,
     ) -> Restored
     where
         K: Hash + Eq,
     {
-        let rehash = |client: &Client<K, L::State>| rules.hasher.hash_one(&client.key);
-        match self.clients.entry(hash, |client| client.key == key, rehash) {
-            Entry::Vacant(place) => {
-                place.insert(Client { key, state });
-                Restored {
-                    is_taken: true,
-                    was_known: false,
-                }
-            }
-            Entry::Occupied(mut known) => {
-                let own = &mut known.get_mut().state;
+        match self.clients.find_mut(hash, |known| *known == key) {
+            Some(client) => {
+                let own = &mut client.state;
                 let is_taken = self.limiter.idle_at(&state) > self.limiter.idle_at(own);
                 if is_taken {
                     *own = state;
@@ -189,6 +178,14 @@ impl<K, L: Limiter> Shard<K, L> {
                 Restored {
                     is_taken,
                     was_known: true,
+                }
+            }
+            None => {
+                let rehash = |key: &K| hasher.hash_one(key);
+                self.clients.insert(hash, key, state, rehash);
+                Restored {
+                    is_taken: true,
+                    was_known: false,
                 }
             }
         }
@@ -232,8 +229,8 @@ impl<K, L: Limiter> Shard<K, L> {
     ) {
         if decision.moves_time() {
             self.charged(denials, stamp, instant);
-        } else if instant.clock_was_set_back() {
-            self.set_back(denials, stamp, instant);
+        } else {
+            self.note_set_back(denials, stamp, instant);
         }
         decision.count_from(instant.lateness_ns());
     }
@@ -241,9 +238,7 @@ impl<K, L: Limiter> Shard<K, L> {
     /// Keeps that time has come to the instant of a charge.
     #[inline]
     pub(super) fn charged(&mut self, denials: &Denials, stamp: Timestamp, instant: Instant) {
-        if instant.clock_was_set_back() {
-            self.set_back(denials, stamp, instant);
-        }
+        self.note_set_back(denials, stamp, instant);
         // Another shard may have found that the clock was set back, and the newest charge is to be told anew.
         if stamp.as_nanos() >= self.alarm_at_ns || self.generation != denials.generation() {
             self.time_has_come_to(stamp, denials);
@@ -281,11 +276,11 @@ impl<K, L: Limiter> Shard<K, L> {
 
     /// Adds a client who was just charged at `instant`. Returns how many idle ones were forgotten on the way.
     ///
-    /// Each newcomer sweeps a few buckets, so that the hand has been all round the table before as many newcomers have
+    /// Each newcomer sweeps a few slots, so that the hand has been all round the table before as many newcomers have
     /// come as a quarter of it: a flood of keys that come once is forgotten as it passes, and no call sweeps all.
     pub(super) fn insert<H: BuildHasher>(
         &mut self,
-        rules: &Rules<'_, H>,
+        hasher: &H,
         (hash, key): (u64, K),
         state: L::State,
         instant: Instant,
@@ -293,39 +288,23 @@ impl<K, L: Limiter> Shard<K, L> {
     where
         K: Hash,
     {
-        let rehash = |client: &Client<K, L::State>| rules.hasher.hash_one(&client.key);
         let forgotten = self
-            .forget_idle(instant, BUCKETS_PER_NEWCOMER, usize::MAX)
-            .forgotten;
-        if self.hand == 0 && self.clients.num_buckets() > 8 * self.clients.len().max(8) {
-            // Once round, and next to nothing is left: a crowd has gone.
-            self.clients.shrink_to(2 * self.clients.len(), rehash);
-        }
-        self.clients
-            .insert_unique(hash, Client { key, state }, rehash);
+            .forget_idle(instant, SLOTS_PER_NEWCOMER, usize::MAX)
+            .removed;
+        let rehash = |key: &K| hasher.hash_one(key);
+        self.clients.insert(hash, key, state, rehash);
         forgotten
     }
 
-    /// Moves the hand over up to `buckets` of the table and `most` states, at most once round, and forgets those that are
+    /// Moves the hand over up to `slots` of the table and `most` states, at most once round, and forgets those that are
     /// idle at `instant`.
     ///
     /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
-    pub(super) fn forget_idle(&mut self, instant: Instant, buckets: usize, most: usize) -> Swept {
-        let mut swept = Swept::default();
-        for _ in 0..buckets.min(self.clients.num_buckets()) {
-            if swept.seen == most {
-                break;
-            }
-            let bucket = self.move_hand();
-            if let Ok(client) = self.clients.get_bucket_entry(bucket) {
-                swept.seen += 1;
-                if self.limiter.is_idle(&client.get().state, instant.now) {
-                    client.remove();
-                    swept.forgotten += 1;
-                }
-            }
-        }
-        self.forgotten += swept.forgotten as u64;
+    pub(super) fn forget_idle(&mut self, instant: Instant, slots: usize, most: usize) -> Swept {
+        let limiter = &self.limiter;
+        let is_idle = |state: &L::State| limiter.is_idle(state, instant.now);
+        let swept = self.clients.sweep(&mut self.hand, slots, most, is_idle);
+        self.forgotten += swept.removed as u64;
         swept
     }
 
@@ -335,66 +314,40 @@ impl<K, L: Limiter> Shard<K, L> {
     /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
     pub(super) fn forget_nearest_to_idle(&mut self, instant: Instant) -> bool {
         let nearest = self
-            .sample()
-            .filter_map(|bucket| Some((bucket, &self.clients.get_bucket(bucket)?.state)))
-            .filter(|(_, state)| {
-                let next = self.limiter.peek(state, instant.now, 1);
+            .clients
+            .from_place(self.hand)
+            .take(SAMPLE)
+            .filter(|(_, client)| {
+                let next = self.limiter.peek(&client.state, instant.now, 1);
                 next.is_ok_and(|decision| decision.is_allowed())
             })
-            .min_by_key(|(_, state)| self.limiter.idle_at(state))
-            .map(|(bucket, _)| bucket);
-        let Some(bucket) = nearest else { return false };
-        self.hand = bucket;
-        let Ok(client) = self.clients.get_bucket_entry(bucket) else {
-            return false;
-        };
-        client.remove();
-        self.forgotten += 1;
-        true
+            .min_by_key(|(_, client)| self.limiter.idle_at(&client.state))
+            .map(|(place, _)| place);
+        let Some(place) = nearest else { return false };
+        self.hand = place;
+        let was_there = self.clients.remove_at(place);
+        self.forgotten += u64::from(was_there);
+        was_there
     }
 
     /// When the first of the next few states is idle.
     pub(super) fn first_idle_at(&self) -> Option<Timestamp> {
-        self.sample()
-            .filter_map(|bucket| self.clients.get_bucket(bucket))
-            .map(|client| self.limiter.idle_at(&client.state))
+        let sample = self.clients.from_place(self.hand).take(SAMPLE);
+        sample
+            .map(|(_, client)| self.limiter.idle_at(&client.state))
             .min()
     }
 
-    /// The buckets of the next few states.
-    fn sample(&self) -> impl Iterator<Item = usize> {
-        let buckets = self.clients.num_buckets();
-        (0..buckets)
-            .map(move |step| (self.hand + step) % buckets)
-            .filter(|&bucket| self.clients.get_bucket(bucket).is_some())
-            .take(SAMPLE)
-    }
-
-    /// The bucket under the hand, which goes on to the next.
-    fn move_hand(&mut self) -> usize {
-        let buckets = self.clients.num_buckets();
-        let bucket = if self.hand < buckets { self.hand } else { 0 };
-        self.hand = if bucket + 1 < buckets { bucket + 1 } else { 0 };
-        bucket
-    }
-
     /// Forgets all states that are idle at `stamp`, and says how many.
-    pub(super) fn sweep<H: BuildHasher>(&mut self, rules: &Rules<'_, H>, stamp: Timestamp) -> usize
-    where
-        K: Hash,
-    {
+    pub(super) fn sweep(&mut self, denials: &Denials, stamp: Timestamp) -> usize {
         let instant = self.date(stamp);
-        let before = self.clients.len();
-        self.clients
-            .retain(|client| !self.limiter.is_idle(&client.state, instant.now));
-        let forgotten = before - self.clients.len();
+        let limiter = &self.limiter;
+        let forgotten = self
+            .clients
+            .remove_all(|state| limiter.is_idle(state, instant.now));
         if forgotten > 0 {
-            self.charged(rules.denials, stamp, instant);
+            self.charged(denials, stamp, instant);
             self.forgotten += forgotten as u64;
-            self.clients.shrink_to(2 * self.clients.len(), |client| {
-                rules.hasher.hash_one(&client.key)
-            });
-            self.hand = 0;
         }
         forgotten
     }
@@ -416,8 +369,8 @@ impl<K, L: Limiter> Shard<K, L> {
     }
 }
 
-/// How many buckets of its shard's table a newcomer sweeps.
-const BUCKETS_PER_NEWCOMER: usize = 4;
+/// How many slots of its shard's table a newcomer sweeps.
+const SLOTS_PER_NEWCOMER: usize = 4;
 
 /// Among how many states the one nearest to idle is looked for.
 const SAMPLE: usize = 32;
