@@ -17,8 +17,13 @@
 //! window's grid leaves the calendar by as much. Each step of the clock gives a client one burst at most (when it jumps
 //! ahead, which cannot be told from time that has passed).
 
+#[cfg(feature = "serde")]
+use core::time::Duration;
+
 use crate::decision::Decision;
 use crate::time::Timestamp;
+#[cfg(feature = "serde")]
+use crate::time::saturating_nanos;
 
 /// The time of one holder of states; every call takes its instant from here.
 #[derive(Clone, Copy, Debug, Default, Hash)]
@@ -95,14 +100,26 @@ impl HolderTime {
         }
     }
 
-    /// The later of two times that go on as one, as those of a store's shards do.
-    ///
-    /// A shard that has not yet seen that the clock was set back counts the same time as one that has: what differs is
-    /// only how much is added to the stamps to come.
+    /// The later of two times that go on as one, as those of a store's shards do when it is saved.
     #[cfg(feature = "serde")]
     pub(crate) fn join(&mut self, other: &Self) {
         self.latest_charge = self.latest_charge.max(other.latest_charge);
         self.shift_ns = self.shift_ns.max(other.shift_ns);
+    }
+
+    /// How much more the other time adds to stamps: by so much this one must be moved on to tell the same.
+    #[cfg(feature = "serde")]
+    pub(crate) fn behind(&self, other: &Self) -> Duration {
+        Duration::from_nanos(other.shift_ns.saturating_sub(self.shift_ns))
+    }
+
+    /// The same time, moved on: it tells of a stamp what it told before, with so much added to it.
+    #[cfg(feature = "serde")]
+    pub(crate) fn moved_on(&self, by: Duration) -> Self {
+        Self {
+            latest_charge: self.latest_charge + by,
+            shift_ns: self.shift_ns.saturating_add(saturating_nanos(by)),
+        }
     }
 
     /// Adds to all stamps that follow what the clock was found to have been set back by.

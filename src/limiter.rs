@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::decision::{Decision, Receipt, Tail};
+use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
 use crate::quota::Quota;
 use crate::time::Timestamp;
@@ -39,7 +39,7 @@ use crate::time::Timestamp;
 /// ```
 pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
     /// What the rule keeps of one client.
-    type State;
+    type State: Clone;
 
     /// What a rule has found of a state at an instant, for a cost: enough to decide, to charge and to report.
     #[doc(hidden)]
@@ -130,20 +130,25 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
     /// What lies above the cap on debt is not recorded ([`unrecorded`](Decision::unrecorded)). The decision tells how
     /// the client stands afterwards: it is allowed if a request of cost 1 would pass now, and its
     /// [`retry_after`](Decision::retry_after) says when one will.
+    ///
+    /// The cap bounds how long a single charge can shut a client out; it is what the limit grants at once unless
+    /// `with_max_debt` says otherwise. A bucket's debt is repaid at its rate. A fixed window's ends with the window, a
+    /// counter's with the next one, and a log's a period after it was charged.
     #[inline]
     fn charge(&self, state: &mut Self::State, now: Timestamp, cost: u64) -> Decision {
         let recorded = match cost {
-            0 => 0,
+            0 => Recorded::NOTHING,
             _ => self.record(state, now, cost),
         };
-        expect_grantable(self.peek(state, now, 1)).after_charge(recorded, cost - recorded)
+        expect_grantable(self.peek(state, now, 1)).after_charge(recorded, cost)
     }
 
     /// Gives back what a charge has spent, and says how many whole units that were.
     ///
     /// Never above the limit; and only what the charge still weighs: a fixed window credits only the window that was
     /// charged, a counter also the previous one, a log the run that it stored, a leaky bucket only the tail of its queue,
-    /// for those behind were told their delays. To refund what was not spent is harmless.
+    /// for those behind were told their delays (and only while it drains at the rate at which that charge joined it). To
+    /// refund what was not spent is harmless.
     fn refund(&self, state: &mut Self::State, now: Timestamp, receipt: Receipt) -> u64;
 
     /// Makes a state of this rule from one that was `from`'s until now, the client's usage carried over.
@@ -226,7 +231,7 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
 
     /// Records as many of `units`, which is not 0, as lie below the cap on debt, and says how many.
     #[doc(hidden)]
-    fn record(&self, state: &mut Self::State, now: Timestamp, units: u64) -> u64;
+    fn record(&self, state: &mut Self::State, now: Timestamp, units: u64) -> Recorded;
 
     /// Where the queue ends, if the rule is one.
     #[doc(hidden)]
@@ -234,6 +239,11 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
     fn tail(&self, _state: &Self::State) -> Tail {
         Tail::NONE
     }
+
+    /// Makes a state that says at `to`, which is no earlier, what it said at `from`: for a holder whose time takes a step that is
+    /// none for its clients.
+    #[doc(hidden)]
+    fn redate(&self, state: &mut Self::State, from: Timestamp, to: Timestamp);
 
     /// Whether the state is one that this rule could have come to: what was read from a file may not be.
     #[doc(hidden)]

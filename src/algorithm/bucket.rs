@@ -22,7 +22,7 @@ use core::fmt;
 
 use super::debt::DebtCap;
 use crate::arithmetic::{divide_up, join, saturate, split};
-use crate::decision::{Basis, BucketBasis, Decision, Receipt, Tail};
+use crate::decision::{Basis, BucketBasis, Decision, Receipt, Recorded, Tail};
 use crate::error::{BurstError, CostTooHigh, DebtError};
 use crate::quota::Quota;
 use crate::time::Timestamp;
@@ -140,7 +140,7 @@ impl Bucket {
         Decision::new(Basis::Bucket(basis), now, found.admits, taken)
     }
 
-    pub(super) fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> u64 {
+    pub(super) fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> Recorded {
         let missing = self.missing(state, now);
         let room = self
             .in_periods(self.burst + self.max_debt())
@@ -149,11 +149,15 @@ impl Bucket {
         if recorded > 0 {
             state.full_at_limit = split(self.at_limit(now) + missing + self.in_periods(recorded));
         }
-        recorded
+        Recorded::of(recorded)
     }
 
     pub(super) fn refund(&self, state: &mut BucketState, now: Timestamp, units: u64) -> u64 {
-        let given = self.in_periods(units);
+        self.refund_parts(state, now, self.in_periods(units))
+    }
+
+    /// The same of so many units × P.
+    pub(super) fn refund_parts(&self, state: &mut BucketState, now: Timestamp, given: u128) -> u64 {
         let missing = self.missing(state, now);
         // Not brought up to `now`: a refund is no charge, and later calls may be of earlier stamps. Full is full
         // whenever that was.
@@ -180,6 +184,11 @@ impl Bucket {
         BucketState {
             full_at_limit: split(self.at_limit(now) + carried),
         }
+    }
+
+    pub(super) fn redate(&self, state: &mut BucketState, from: Timestamp, to: Timestamp) {
+        let later = self.at_limit(to).saturating_sub(self.at_limit(from));
+        state.full_at_limit = split(join(state.full_at_limit).saturating_add(later));
     }
 
     pub(super) fn idle_at(&self, state: &BucketState) -> Timestamp {
@@ -228,9 +237,15 @@ impl BucketState {
         Tail::at(join(self.full_at_limit))
     }
 
-    /// Whether the charge was the last that moved this state.
-    pub(super) fn ends_with(&self, receipt: Receipt) -> bool {
-        self.tail() == receipt.tail()
+    /// What is still there of a charge, in units × P, and can be given back: nothing unless it was the last that moved this
+    /// state. It took the place in the queue that ends where it left the tail.
+    pub(super) fn left_of(&self, receipt: Receipt, period_ns: u64) -> u128 {
+        let Some(gone) = receipt.tail().end().checked_sub(join(self.full_at_limit)) else {
+            return 0;
+        };
+        let [charged, asked] = [receipt.charged(), receipt.cost()]
+            .map(|units| u128::from(units) * u128::from(period_ns));
+        charged.saturating_sub(gone).min(asked)
     }
 }
 

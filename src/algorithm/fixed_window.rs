@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::debt::DebtCap;
 use super::grid::{Grid, Opening};
-use crate::decision::{Basis, Decision, Receipt, WindowBasis};
+use crate::decision::{Basis, Decision, Receipt, Recorded, WindowBasis};
 use crate::error::{CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -270,7 +270,7 @@ impl Limiter for FixedWindow {
         Decision::new(Basis::Window(found.basis), now, found.admits(), taken)
     }
 
-    fn record(&self, state: &mut FixedWindowState, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut FixedWindowState, now: Timestamp, units: u64) -> Recorded {
         let found = self.find(state, now, 0);
         let recorded = self
             .cap
@@ -278,7 +278,20 @@ impl Limiter for FixedWindow {
         if recorded > 0 {
             self.take(state, now, &found, recorded);
         }
-        recorded
+        Recorded::of(recorded)
+    }
+
+    fn redate(&self, state: &mut FixedWindowState, from: Timestamp, to: Timestamp) {
+        let found = self.find(state, from, 0);
+        state.count = found.basis.count;
+        state.window = match found.window.instant() {
+            _ if state.count == 0 => Opening::default(),
+            // What was left of it is left of it.
+            Some(start) if self.anchored => Opening::at(
+                (Timestamp::from_nanos(start) + to.saturating_duration_since(from)).as_nanos(),
+            ),
+            _ => self.grid.window_at(to),
+        };
     }
 
     fn is_sound(&self, state: &FixedWindowState) -> bool {

@@ -1,7 +1,7 @@
 use core::fmt;
 
 use super::bucket::{Bucket, BucketFound, BucketState};
-use crate::decision::{Decision, Receipt, Tail};
+use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::{BurstError, CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -125,11 +125,8 @@ impl Limiter for LeakyBucket {
 
     fn refund(&self, state: &mut BucketState, now: Timestamp, receipt: Receipt) -> u64 {
         // Those behind it in the queue were told their delays, and what leaves from the middle would bring two out at once.
-        if state.ends_with(receipt) {
-            self.0.refund(state, now, receipt.cost())
-        } else {
-            0
-        }
+        let left = state.left_of(receipt, self.quota().period_ns());
+        self.0.refund_parts(state, now, left)
     }
 
     fn carry(&self, from: &Self, state: BucketState, now: Timestamp) -> BucketState {
@@ -170,13 +167,17 @@ impl Limiter for LeakyBucket {
         self.0.decision(found, now, taken, SHAPES)
     }
 
-    fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> Recorded {
         self.0.record(state, now, units)
     }
 
     #[inline]
     fn tail(&self, state: &BucketState) -> Tail {
         state.tail()
+    }
+
+    fn redate(&self, state: &mut BucketState, from: Timestamp, to: Timestamp) {
+        self.0.redate(state, from, to);
     }
 
     fn is_sound(&self, state: &BucketState) -> bool {

@@ -18,7 +18,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::debt::DebtCap;
-use crate::decision::{Basis, Decision, LogBasis, Receipt};
+use crate::decision::{Basis, Decision, LogBasis, Receipt, Recorded};
 use crate::error::{CostTooHigh, DebtError, ResolutionError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -241,10 +241,12 @@ impl SlidingLogState {
                 newest.units_through = newest.units_through.wrapping_add(cost);
             }
             newest => {
+                // With a stamp that runs back, a run that nothing joins may be dated later.
+                let at_ns = newest.as_ref().map_or(now_ns, |run| run.at_ns.max(now_ns));
                 let units_through = newest.map_or(self.units_before, |run| run.units_through);
-                self.newest_began_ns = now_ns;
+                self.newest_began_ns = at_ns;
                 self.runs.push_back(Run {
-                    at_ns: now_ns,
+                    at_ns,
                     units_through: units_through.wrapping_add(cost),
                 });
                 // What a past crowd made room for is given back, without doing so at every turn.
@@ -350,14 +352,26 @@ impl Limiter for SlidingLog {
         Decision::new(Basis::Log(found.basis), now, found.admits(), taken)
     }
 
-    fn record(&self, state: &mut SlidingLogState, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut SlidingLogState, now: Timestamp, units: u64) -> Recorded {
         let found = self.find(state, now, 0);
         let counted = found.basis.counted;
         let recorded = self.cap.most_of(units, counted, self.quota.limit());
         if recorded > 0 {
             self.take(state, now, &found, recorded);
         }
-        recorded
+        Recorded::of(recorded)
+    }
+
+    fn redate(&self, state: &mut SlidingLogState, from: Timestamp, to: Timestamp) {
+        let later = |at_ns: u64| {
+            (Timestamp::from_nanos(at_ns) + to.saturating_duration_since(from)).as_nanos()
+        };
+        for run in &mut state.runs {
+            run.at_ns = later(run.at_ns);
+        }
+        if state.newest_began_ns != CLOSED {
+            state.newest_began_ns = later(state.newest_began_ns);
+        }
     }
 
     fn is_sound(&self, state: &SlidingLogState) -> bool {

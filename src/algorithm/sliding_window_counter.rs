@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use super::debt::DebtCap;
 use super::grid::{Grid, Opening};
-use crate::decision::{Basis, CounterBasis, Decision, Receipt};
+use crate::decision::{Basis, CounterBasis, Decision, Receipt, Recorded};
 use crate::error::{CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -266,14 +266,28 @@ impl Limiter for SlidingWindowCounter {
         Decision::new(Basis::Counter(found.basis), now, found.admits(), taken)
     }
 
-    fn record(&self, state: &mut SlidingWindowCounterState, now: Timestamp, units: u64) -> u64 {
+    fn record(
+        &self,
+        state: &mut SlidingWindowCounterState,
+        now: Timestamp,
+        units: u64,
+    ) -> Recorded {
         let found = self.find(state, now, 0);
         let used = found.basis.used(false);
         let recorded = self.cap.most_of(units, used, self.quota.limit());
         if recorded > 0 {
             self.take(state, now, &found, recorded);
         }
-        recorded
+        Recorded::of(recorded)
+    }
+
+    fn redate(&self, state: &mut SlidingWindowCounterState, from: Timestamp, to: Timestamp) {
+        let CounterFound { basis, .. } = self.find(state, from, 0);
+        *state = SlidingWindowCounterState {
+            window: self.grid.window_at(to),
+            previous: basis.previous,
+            current: basis.current,
+        };
     }
 
     fn is_sound(&self, state: &SlidingWindowCounterState) -> bool {

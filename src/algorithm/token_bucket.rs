@@ -1,7 +1,7 @@
 use core::fmt;
 
 use super::bucket::{Bucket, BucketFound, BucketState};
-use crate::decision::{Decision, Receipt};
+use crate::decision::{Decision, Receipt, Recorded};
 use crate::error::{BurstError, CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -164,8 +164,12 @@ impl Limiter for TokenBucket {
         self.0.decision(found, now, taken, SHAPES)
     }
 
-    fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> Recorded {
         self.0.record(state, now, units)
+    }
+
+    fn redate(&self, state: &mut BucketState, from: Timestamp, to: Timestamp) {
+        self.0.redate(state, from, to);
     }
 
     fn is_sound(&self, state: &BucketState) -> bool {

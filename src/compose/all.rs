@@ -8,7 +8,7 @@ use core::slice;
 use thiserror::Error;
 
 use super::summary::Summary;
-use crate::decision::{Decision, Receipt, Tail};
+use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
 use crate::limiter::{Limiter, expect_grantable, sealed};
 use crate::policy::{Policy, PolicyState};
@@ -191,15 +191,12 @@ impl Limiter for All {
     }
 
     fn refund(&self, state: &mut AllState, now: Timestamp, receipt: Receipt) -> u64 {
-        // All queues are charged together, so where one of them ends with this charge, all do.
         let is_last = self.tail(state) == receipt.tail();
         let states = self.states_of(state, now);
+        let has_queue = |(member, state): &(&Policy, &PolicyState)| !member.tail(state).is_none();
+        let queues = self.0.iter().zip(&*states).filter(has_queue).count();
         let refund = |(member, state): (&Policy, &mut PolicyState)| {
-            let tail = if is_last {
-                member.tail(state)
-            } else {
-                Tail::NONE
-            };
+            let tail = receipt.tail_of_member(queues, is_last, member.tail(state));
             member.refund(state, now, receipt.with_tail(tail))
         };
         self.0.iter().zip(states).map(refund).min().unwrap_or(0)
@@ -278,24 +275,36 @@ impl Limiter for All {
     }
 
     fn available(&self, state: &AllState, now: Timestamp) -> u64 {
+        if state.as_slice().len() != self.0.len() {
+            // Another list's: as a check has it, it tells nothing.
+            return self.available(&self.fresh(now), now);
+        }
         self.of(state.as_slice())
             .map(|(_, member, state)| member.available(state, now))
             .min()
             .unwrap_or(0)
     }
 
-    fn record(&self, state: &mut AllState, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut AllState, now: Timestamp, units: u64) -> Recorded {
         let states = self.states_of(state, now);
         let record =
             |(member, state): (&Policy, &mut PolicyState)| member.record(state, now, units);
-        self.0.iter().zip(states).map(record).min().unwrap_or(0)
+        let recorded = self.0.iter().zip(states).map(record);
+        recorded.reduce(Recorded::and).unwrap_or(Recorded::NOTHING)
     }
 
     fn tail(&self, state: &AllState) -> Tail {
         self.of(state.as_slice())
             .fold(Tail::NONE, |tail, (_, member, state)| {
-                tail.or(member.tail(state))
+                tail.and(member.tail(state))
             })
+    }
+
+    fn redate(&self, state: &mut AllState, from: Timestamp, to: Timestamp) {
+        let states = self.states_of(state, from);
+        for (member, state) in self.0.iter().zip(states) {
+            member.redate(state, from, to);
+        }
     }
 
     fn is_sound(&self, state: &AllState) -> bool {

@@ -8,7 +8,7 @@ use core::fmt;
 
 use thiserror::Error;
 
-use crate::decision::{Decision, Receipt, Tail};
+use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
 #[cfg(feature = "std")]
 use crate::error::Shown;
@@ -181,6 +181,11 @@ impl<L: Limiter> Plans<L> {
         }
         let old = self.plan(state.plan);
         let new = self.plan(plan);
+        if cost == 0 {
+            // It changes nothing: neither does it the plan.
+            let carried = new.limiter.carry(&old.limiter, state.state.clone(), now);
+            return new.limiter.peek(&carried, now, 0);
+        }
         // A cost that is an error changes nothing, and whether it is one no state has a say in.
         new.limiter.look(&new.limiter.fresh(now), now, cost)?;
         let kept = core::mem::replace(&mut state.state, new.limiter.fresh(now));
@@ -298,13 +303,18 @@ impl<L: Limiter> Limiter for Plans<L> {
         self.plan(state.plan).limiter.available(&state.state, now)
     }
 
-    fn record(&self, state: &mut Self::State, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut Self::State, now: Timestamp, units: u64) -> Recorded {
         let limiter = &self.plan(state.plan).limiter;
         limiter.record(&mut state.state, now, units)
     }
 
     fn tail(&self, state: &Self::State) -> Tail {
         self.plan(state.plan).limiter.tail(&state.state)
+    }
+
+    fn redate(&self, state: &mut Self::State, from: Timestamp, to: Timestamp) {
+        let limiter = &self.plan(state.plan).limiter;
+        limiter.redate(&mut state.state, from, to);
     }
 
     fn is_sound(&self, state: &Self::State) -> bool {

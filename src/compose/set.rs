@@ -33,6 +33,12 @@ use super::all::All;
 /// assert!(error.unwrap_err().to_string().contains("login[1].quota: "));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// The whole of `examples/data/policies.toml`, with every form there is:
+///
+/// ```toml
+#[doc = include_str!("../../examples/data/policies.toml")]
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct PolicySet {

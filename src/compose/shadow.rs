@@ -1,6 +1,6 @@
 //! [`Shadow`]: a limit on trial.
 
-use crate::decision::{Decision, Receipt, Tail};
+use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -137,7 +137,13 @@ impl<L: Limiter> Limiter for Shadow<L> {
         if self.fits(found) {
             self.0.decision(&found.found, now, taken)
         } else {
-            self.0.decision(&found.found, now, 0).in_shadow(taken)
+            let refused = self.0.decision(&found.found, now, 0).in_shadow(taken);
+            // To a charge that others make, this limit has no part. (Without one, it tells how it stands.)
+            if taken > 0 {
+                refused.without_tail()
+            } else {
+                refused
+            }
         }
     }
 
@@ -147,13 +153,17 @@ impl<L: Limiter> Limiter for Shadow<L> {
         u64::MAX
     }
 
-    fn record(&self, state: &mut L::State, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut L::State, now: Timestamp, units: u64) -> Recorded {
         self.0.record(state, now, units)
     }
 
     #[inline]
     fn tail(&self, state: &L::State) -> Tail {
         self.0.tail(state)
+    }
+
+    fn redate(&self, state: &mut L::State, from: Timestamp, to: Timestamp) {
+        self.0.redate(state, from, to);
     }
 
     fn is_sound(&self, state: &L::State) -> bool {

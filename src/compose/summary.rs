@@ -70,7 +70,7 @@ impl Summary {
         self.granted = self.granted.max(decision.granted());
         self.recorded |= decision.is_recorded();
         self.would_have_refused |= decision.would_have_refused();
-        self.tail = self.tail.or(tail);
+        self.tail = self.tail.and(tail);
         self.seen += 1;
     }
 

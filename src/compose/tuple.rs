@@ -1,7 +1,7 @@
 //! Tuples of limiters.
 
 use super::summary::Summary;
-use crate::decision::{Decision, Receipt, Tail};
+use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -27,11 +27,12 @@ macro_rules! tuple {
             }
 
             fn refund(&self, state: &mut Self::State, now: Timestamp, receipt: Receipt) -> u64 {
-                // All queues are charged together, so where one of them ends with this charge, all do.
                 let is_last = self.tail(state) == receipt.tail();
+                let queues = 0 $(+ usize::from(!self.$index.tail(&state.$index).is_none()))+;
                 let mut given = u64::MAX;
                 $(
-                    let tail = if is_last { self.$index.tail(&state.$index) } else { Tail::NONE };
+                    let tail = self.$index.tail(&state.$index);
+                    let tail = receipt.tail_of_member(queues, is_last, tail);
                     let of_member = receipt.with_tail(tail);
                     given = given.min(self.$index.refund(&mut state.$index, now, of_member));
                 )+
@@ -115,17 +116,20 @@ macro_rules! tuple {
                 available
             }
 
-            fn record(&self, state: &mut Self::State, now: Timestamp, units: u64) -> u64 {
-                let mut recorded = units;
-                $(recorded = recorded.min(self.$index.record(&mut state.$index, now, units));)+
-                recorded
+            fn record(&self, state: &mut Self::State, now: Timestamp, units: u64) -> Recorded {
+                let recorded = [$(self.$index.record(&mut state.$index, now, units)),+];
+                recorded.into_iter().reduce(Recorded::and).unwrap_or(Recorded::NOTHING)
             }
 
             #[inline]
             fn tail(&self, state: &Self::State) -> Tail {
                 let tail = Tail::NONE;
-                $(let tail = tail.or(self.$index.tail(&state.$index));)+
+                $(let tail = tail.and(self.$index.tail(&state.$index));)+
                 tail
+            }
+
+            fn redate(&self, state: &mut Self::State, from: Timestamp, to: Timestamp) {
+                $(self.$index.redate(&mut state.$index, from, to);)+
             }
 
             fn is_sound(&self, state: &Self::State) -> bool {

@@ -14,6 +14,32 @@ pub(crate) enum Basis {
     Summary(SummaryBasis),
 }
 
+impl Basis {
+    /// Nobody waits in a queue that was not joined.
+    #[inline]
+    pub(super) const fn undelayed(self) -> Self {
+        match self {
+            Self::Bucket(bucket) => Self::Bucket(BucketBasis { cost: 0, ..bucket }),
+            Self::Summary(summary) => Self::Summary(SummaryBasis {
+                delay_ns: 0,
+                ..summary
+            }),
+            other => other,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn without_tail(self) -> Self {
+        match self {
+            Self::Bucket(bucket) => Self::Bucket(BucketBasis {
+                shapes: false,
+                ..bucket
+            }),
+            other => other,
+        }
+    }
+}
+
 /// A bucket, token or leaky, measured by what it lacks.
 ///
 /// What is missing is counted in units × the period's nanoseconds, so that it shrinks by the limit, a whole number,

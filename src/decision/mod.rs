@@ -10,7 +10,7 @@ pub(crate) use self::basis::{
     Basis, BucketBasis, CounterBasis, LogBasis, SummaryBasis, WindowBasis,
 };
 pub use self::receipt::Receipt;
-pub(crate) use self::receipt::Tail;
+pub(crate) use self::receipt::{Recorded, Tail};
 use crate::time::Timestamp;
 
 /// What a limiter answered: allowed or not, and what the client should know.
@@ -82,14 +82,14 @@ impl Decision {
         }
     }
 
-    /// A peek, made of a charge of `units` that came before it, when `unrecorded` more lay above the cap on debt.
+    /// A peek, made of a charge of `cost` that came before it.
     #[inline]
-    pub(crate) const fn after_charge(self, units: u64, unrecorded: u64) -> Self {
+    pub(crate) const fn after_charge(self, recorded: Recorded, cost: u64) -> Self {
         Self {
-            moves_time: units > 0,
-            granted: units,
-            spent: units,
-            unrecorded,
+            moves_time: recorded.any,
+            granted: recorded.units,
+            spent: recorded.units,
+            unrecorded: cost - recorded.units,
             ..self
         }
     }
@@ -97,10 +97,26 @@ impl Decision {
     /// Allowed in spite of the limit, which is only being tried.
     #[inline]
     pub(crate) const fn in_shadow(self, granted: u64) -> Self {
+        let basis = if self.allowed {
+            self.basis
+        } else {
+            self.basis.undelayed()
+        };
         Self {
+            basis,
             allowed: true,
             would_have_refused: true,
             granted,
+            ..self
+        }
+    }
+
+    /// Nothing has joined a queue.
+    #[inline]
+    pub(crate) const fn without_tail(self) -> Self {
+        Self {
+            tail: Tail::NONE,
+            basis: self.basis.without_tail(),
             ..self
         }
     }

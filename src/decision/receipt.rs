@@ -24,6 +24,8 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Receipt {
     cost: u64,
+    /// What was charged; `cost` may be a part of it.
+    charged: u64,
     charged_at: Timestamp,
     tail: Tail,
 }
@@ -32,6 +34,7 @@ impl Receipt {
     pub(crate) const fn new(cost: u64, charged_at: Timestamp, tail: Tail) -> Self {
         Self {
             cost,
+            charged: cost,
             charged_at,
             tail,
         }
@@ -64,8 +67,60 @@ impl Receipt {
         self.tail
     }
 
+    /// All that was charged, whatever part this names.
+    pub(crate) const fn charged(&self) -> u64 {
+        self.charged
+    }
+
+    /// Where a member's queue must end for its part of this charge to be given back, of several limits with so many queues.
+    /// Queues that were charged together are left together: all end with this charge, or it is the last of none.
+    pub(crate) const fn tail_of_member(&self, queues: usize, is_last: bool, member: Tail) -> Tail {
+        if queues == 1 && !member.is_none() {
+            self.tail
+        } else if is_last {
+            member
+        } else {
+            Tail::NONE
+        }
+    }
+
     pub(crate) const fn with_tail(self, tail: Tail) -> Self {
         Self { tail, ..self }
+    }
+}
+
+/// What a charge has recorded, up to the cap on debt.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    /// Of several limits, by each of them.
+    pub(crate) units: u64,
+    /// Whether any of them has recorded something: time has come so far then.
+    pub(crate) any: bool,
+}
+
+impl Recorded {
+    pub(crate) const NOTHING: Self = Self::of(0);
+
+    #[inline]
+    pub(crate) const fn of(units: u64) -> Self {
+        Self {
+            units,
+            any: units > 0,
+        }
+    }
+
+    /// Of two limits that were charged together.
+    #[inline]
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            units: if self.units < other.units {
+                self.units
+            } else {
+                other.units
+            },
+            any: self.any || other.any,
+        }
     }
 }
 
@@ -90,9 +145,24 @@ impl Tail {
         join(self.0) == 0
     }
 
-    /// This one, or `other` where no queue is.
     #[inline]
-    pub(crate) const fn or(self, other: Self) -> Self {
-        if self.is_none() { other } else { self }
+    pub(crate) const fn end(self) -> u128 {
+        join(self.0)
+    }
+
+    /// The ends of two queues as one; where there is only one, its own.
+    #[inline]
+    pub(crate) const fn and(self, other: Self) -> Self {
+        if self.is_none() {
+            return other;
+        }
+        if other.is_none() {
+            return self;
+        }
+        // Mixed and not added up: two that have moved apart must not make the same.
+        Self(split(join(self.0).wrapping_mul(ODD) ^ join(other.0)))
     }
 }
+
+/// An odd number without a pattern: 2¹²⁸ divided by the golden ratio.
+const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;

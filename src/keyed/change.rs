@@ -25,6 +25,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// # Ok::<(), tollgate::CostTooHigh>(())
     /// ```
     pub fn set_limiter(&self, limiter: L, now: Timestamp) {
+        // Of two changes at once the later is that of all shards.
+        let _alone = self.changes.lock();
         for shard in &self.shards {
             let limiter = limiter.clone();
             shard.0.lock().set_limiter(limiter, &self.denials, now);

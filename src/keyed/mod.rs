@@ -60,8 +60,9 @@ use crate::time::Timestamp;
 /// A state that is idle, that is, as good as fresh, may be forgotten: this changes no decision. Each newcomer sweeps a few
 /// slots of its shard and forgets what is idle there, so the store follows the clients that are not idle, at most about
 /// three times as many, and a flood of keys that come once is forgotten as it passes. There is no background thread, and
-/// no call does more than a shard's growth. [`with_max_keys`](Self::with_max_keys) sets a hard cap besides, and
-/// [`sweep`](Self::sweep) forgets at once all that is idle.
+/// no call stalls: the most that one does is to split a page of a few hundred clients, or to let a few hundred slots grow.
+/// [`with_max_keys`](Self::with_max_keys) sets a hard cap besides, [`sweep`](Self::sweep) forgets at once all that is idle,
+/// and [`reset`](Self::reset) one client whatever it has spent.
 ///
 /// # Speed under attack
 ///
@@ -87,6 +88,8 @@ pub struct Keyed<K, L: Limiter, H = RandomState> {
     shards: Box<[OwnLine<K, L>]>,
     denials: Denials,
     room: Option<Room>,
+    /// Held by whoever changes the limiter of all shards, or needs it to be one of all of them.
+    changes: Mutex<()>,
 }
 
 /// A shard alone on its cache lines (two, for processors fetch them in pairs), so that its lock slows no other.
@@ -120,7 +123,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// The same with a hasher of your choice.
     ///
     /// Any hasher is right; one that spreads keys over all of 64 bits, as those made for hash tables do, is fast: bits 32
-    /// and up choose a shard. A second, fast hash tells refused clients apart, whatever this one does.
+    /// and up choose a shard and a page of it, the lower ones a place in the page. A second, fast hash tells refused clients apart, whatever this one does.
     ///
     /// ```
     /// use std::collections::hash_map::RandomState;
@@ -138,6 +141,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             shards: new_shards(&limiter, SHARDS),
             denials: Denials::new(),
             room: None,
+            changes: Mutex::new(()),
         }
     }
 
@@ -381,8 +385,8 @@ impl<K, L: Limiter, H> fmt::Debug for Keyed<K, L, H> {
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-/// Enough that a shard's growth is no stall: of ten million clients, one holds forty thousand. A power of two that divides
-/// [`denials::LINES`].
+/// Enough that threads seldom meet at one lock, and that a shard's clients are carried over to another limiter, or copied,
+/// in a few milliseconds: of ten million, one holds forty thousand. A power of two that divides [`denials::LINES`].
 const SHARDS: usize = 256;
 
 const _: () = assert!(SHARDS.is_power_of_two() && denials::LINES % SHARDS == 0);

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -133,10 +134,11 @@ where
     pub fn save(&self, now: Timestamp) -> Saved<K, L>
     where
         K: Clone,
-        L::State: Clone,
     {
-        let mut time = HolderTime::default();
+        let _unchanged = self.changes.lock();
+        let limiter = self.limiter();
         let mut clients = Vec::new();
+        let mut parts = Vec::new();
         for shard in &self.shards {
             let shard = shard.0.lock();
             let instant = shard.date(now);
@@ -147,20 +149,27 @@ where
                     .map(|(key, state)| (key.clone(), state.clone())),
             );
             let left_out = clients.len() - before < shard.len();
-            time.join(&shard.time_at(left_out.then_some(instant)));
+            parts.push(Part {
+                clients: before..clients.len(),
+                now: instant.now,
+                time: shard.time_at(left_out.then_some(instant)),
+            });
         }
-        Saved::new(self.policy(), time, clients)
+        let time = join(&limiter, &mut clients, &parts);
+        Saved::new(format!("{limiter:?}"), time, clients)
     }
 
     /// Takes over the clients of a snapshot, and says how many it has taken.
     ///
-    /// Do so before the store serves. Of a client that it knows already, the state that is further from idle is kept.
+    /// Do so before the store serves. Of a client that it knows already, the state that is further from idle is kept, or of two
+    /// as far the one with less left; for that client too there must be room when it begins.
     ///
     /// # Errors
     ///
     /// [`RestoreError`] if the snapshot is of another limiter or version, is damaged, or has more clients than there is room
     /// for. Nothing has changed then.
     pub fn restore(&self, saved: Saved<K, L>) -> Result<usize, RestoreError> {
+        let _unchanged = self.changes.lock();
         self.verify(&saved)?;
         let clients = saved.clients.len();
         if !self.take_places(clients) {
@@ -175,6 +184,7 @@ where
             let hash = self.hasher.hash_one(&key);
             let mut shard = self.shard(hash).lock();
             let restored = shard.restore(&self.hasher, (hash, key), state);
+            self.denials.clear(hash);
             taken += usize::from(restored.is_taken);
             unused += usize::from(restored.was_known);
         }
@@ -189,28 +199,48 @@ where
                 own: VERSION,
             });
         }
-        let own = self.policy();
+        let limiter = self.limiter();
+        let own = format!("{limiter:?}");
         if saved.policy != own {
             let found = saved.policy.clone();
             return Err(RestoreError::Policy { found, own });
         }
-        let limiter = self.limiter();
         let is_sound = |(_, state): &(K, L::State)| limiter.is_sound(state);
         if saved.checksum != saved.sum() || !saved.clients.iter().all(is_sound) {
             return Err(RestoreError::Damaged);
         }
         Ok(())
     }
-
-    fn policy(&self) -> String {
-        format!("{:?}", self.limiter())
-    }
 }
 
-impl<K: Clone, L: Limiter> Clone for Saved<K, L>
-where
-    L::State: Clone,
-{
+/// What was copied of a shard, and the time of that.
+struct Part {
+    clients: Range<usize>,
+    now: Timestamp,
+    time: HolderTime,
+}
+
+/// Brings the shards' clients to one time. Each shard has found for itself by how much the clock was set back, if it has: what
+/// one has found is not true of another.
+fn join<K, L: Limiter>(limiter: &L, clients: &mut [(K, L::State)], parts: &[Part]) -> HolderTime {
+    let mut furthest = HolderTime::default();
+    for part in parts {
+        furthest.join(&part.time);
+    }
+    let mut joined = HolderTime::default();
+    for part in parts {
+        let by = part.time.behind(&furthest);
+        joined.join(&part.time.moved_on(by));
+        if !by.is_zero() {
+            for (_, state) in &mut clients[part.clients.clone()] {
+                limiter.redate(state, part.now, part.now + by);
+            }
+        }
+    }
+    joined
+}
+
+impl<K: Clone, L: Limiter> Clone for Saved<K, L> {
     fn clone(&self) -> Self {
         Self {
             policy: self.policy.clone(),

@@ -1,5 +1,7 @@
 //! One shard of a store: a table of clients behind one lock, with its own time.
 
+#[cfg(feature = "serde")]
+use std::cmp::Reverse;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
 
@@ -10,6 +12,8 @@ use crate::decision::Decision;
 use crate::error::CostTooHigh;
 use crate::holder::{HolderTime, Instant};
 use crate::limiter::Limiter;
+#[cfg(feature = "serde")]
+use crate::limiter::expect_grantable;
 use crate::time::Timestamp;
 
 /// What every call needs comes first, in this order: with the lock before it, it fills two cache lines, which processors
@@ -170,10 +174,15 @@ impl<K, L: Limiter> Shard<K, L> {
     {
         match self.clients.find_mut(hash, |known| *known == key) {
             Some(client) => {
-                let own = &mut client.state;
-                let is_taken = self.limiter.idle_at(&state) > self.limiter.idle_at(own);
+                let now = self.time.latest().now;
+                let spent = |state: &L::State| {
+                    let stands = expect_grantable(self.limiter.peek(state, now, 0));
+                    let left = Reverse(stands.remaining());
+                    (stands.reset_after(), left, stands.debt())
+                };
+                let is_taken = spent(&state) > spent(&client.state);
                 if is_taken {
-                    *own = state;
+                    client.state = state;
                 }
                 Restored {
                     is_taken,
@@ -315,7 +324,7 @@ impl<K, L: Limiter> Shard<K, L> {
     pub(super) fn forget_nearest_to_idle(&mut self, instant: Instant) -> bool {
         let nearest = self
             .clients
-            .from_place(self.hand)
+            .clients_from(self.hand)
             .take(SAMPLE)
             .filter(|(_, client)| {
                 let next = self.limiter.peek(&client.state, instant.now, 1);
@@ -332,7 +341,7 @@ impl<K, L: Limiter> Shard<K, L> {
 
     /// When the first of the next few states is idle.
     pub(super) fn first_idle_at(&self) -> Option<Timestamp> {
-        let sample = self.clients.from_place(self.hand).take(SAMPLE);
+        let sample = self.clients.clients_from(self.hand).take(SAMPLE);
         sample
             .map(|(_, client)| self.limiter.idle_at(&client.state))
             .min()

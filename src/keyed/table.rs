@@ -140,7 +140,12 @@ impl<K, S> Table<K, S> {
     ) -> Swept {
         let mut swept = Swept::default();
         // Each removal moves others up, to be looked at in their turn: so it is not a step.
-        let mut steps = slots.min(self.slots());
+        // A table that holds anybody has a group of slots at least: so a few steps are not a round, and need no counting.
+        let mut steps = if slots <= SLOTS_PER_GROUP {
+            slots
+        } else {
+            slots.min(self.slots())
+        };
         while steps > 0 && swept.seen < most {
             match self.slot(*hand) {
                 Some(Some(client)) => {
@@ -166,7 +171,7 @@ impl<K, S> Table<K, S> {
     }
 
     /// The clients from a place on, once round, each with its place.
-    pub(super) fn from_place(&self, hand: Place) -> impl Iterator<Item = (Place, &Client<K, S>)> {
+    pub(super) fn clients_from(&self, hand: Place) -> impl Iterator<Item = (Place, &Client<K, S>)> {
         let pages = 1 + self.more.len();
         let others = (1..=pages).map(move |step| (hand.page + step) % pages);
         iter::once((hand.page, hand.slot))
@@ -580,7 +585,7 @@ mod tests {
                 prop_assert_eq!(found.map(|client| client.state), model.get(&key).copied());
             }
             let mut all: Vec<_> = table.iter().map(|client| (client.key, client.state)).collect();
-            let walked = table.from_place(hand).map(|(_, client)| (client.key, client.state));
+            let walked = table.clients_from(hand).map(|(_, client)| (client.key, client.state));
             let mut walked: Vec<_> = walked.collect();
             let mut expected: Vec<_> = model.into_iter().collect();
             for list in [&mut all, &mut walked, &mut expected] {

@@ -12,7 +12,7 @@ use crate::algorithm::{
     SlidingLog, SlidingLogState, SlidingWindowCounter, SlidingWindowCounterState, TokenBucket,
     WindowFound,
 };
-use crate::decision::{Decision, Receipt, Tail};
+use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::{CostTooHigh, DebtError, UnknownAlgorithm};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -378,7 +378,7 @@ impl Limiter for Policy {
         )
     }
 
-    fn record(&self, state: &mut PolicyState, now: Timestamp, units: u64) -> u64 {
+    fn record(&self, state: &mut PolicyState, now: Timestamp, units: u64) -> Recorded {
         with_rule!(self, &mut state.0, rule, state => rule.record(state, now, units), else {
             *state = self.fresh(now);
             self.record(state, now, units)
@@ -388,6 +388,10 @@ impl Limiter for Policy {
     #[inline]
     fn tail(&self, state: &PolicyState) -> Tail {
         with_rule!(self, &state.0, rule, state => rule.tail(state), else Tail::NONE)
+    }
+
+    fn redate(&self, state: &mut PolicyState, from: Timestamp, to: Timestamp) {
+        with_rule!(self, &mut state.0, rule, state => rule.redate(state, from, to), else ());
     }
 
     fn is_sound(&self, state: &PolicyState) -> bool {
