@@ -4,9 +4,7 @@
 
 mod support;
 
-use std::any::type_name;
 use std::collections::HashSet;
-use std::hash::{BuildHasher, DefaultHasher, Hasher};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -16,14 +14,12 @@ use num_bigint::BigInt;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use support::histories::{Call, Clock, histories, histories_of_keys};
-use support::oracle::{Answer, Holder, Oracle};
-use support::specs::{Rule, SECOND, share, specs};
-use support::{hold, promises};
-use tollgate::keyed::RandomState;
-use tollgate::{
-    Algorithm, CostTooHigh, Decision, Direct, Keyed, Policy, Quota, Timestamp, TokenBucket,
-};
+use support::histories::{Call, Clock, History, checks, histories};
+use support::oracle::{Answer, Holder, Verdict, counted_from};
+use support::specs::{Composed, Rule, SECOND, Subject, share, specs};
+use support::stores::{Asking, KEYS, OneShard, Store, name};
+use support::{cases, hold, promises, title};
+use tollgate::{Algorithm, Keyed, Policy, Quota, Timestamp, TokenBucket};
 
 const HISTORIES: u32 = 2_000;
 /// Of those that start threads.
@@ -35,7 +31,7 @@ const EVERY: &[Algorithm] = &Algorithm::ALL;
 promises! {
     direct: tollgate::Direct<tollgate::Policy>,
     keyed: tollgate::Keyed<String, tollgate::Policy>,
-    one_shard: super::OneShard;
+    one_shard: super::OneShard<tollgate::Policy>;
 
     exact_at_the_holders_time
     retry_is_honest_by_the_callers_own_stamp
@@ -51,198 +47,127 @@ promises! {
     a_burst_is_allowed_whole_while_the_stamps_of_threads_race
 }
 
-/// What every holder answers to; one without keys ignores them.
-trait Store: Sync + Sized {
-    /// How many keys it tells apart.
-    const KEYS: u8;
-    /// How many keys are sure to share one holder's time.
-    const KEYS_OF_ONE_TIME: u8;
+promises! {
+    direct_of_several: tollgate::Direct<tollgate::All>,
+    keyed_of_several: tollgate::Keyed<String, tollgate::All>,
+    one_shard_of_several: super::OneShard<(tollgate::TokenBucket, tollgate::Policy)>,
+    direct_on_trial: tollgate::Direct<tollgate::Shadow<tollgate::Policy>>,
+    one_shard_on_trial: super::OneShard<(tollgate::Shadow<tollgate::Policy>, tollgate::FixedWindow)>;
 
-    fn new(policy: Policy) -> Self;
-    fn check_n(&self, key: u8, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh>;
-    fn peek_n(&self, key: u8, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh>;
-    fn allow(&self, key: u8, now: Timestamp) -> bool;
-    fn check(&self, key: u8, now: Timestamp) -> Decision;
-    fn peek(&self, key: u8, now: Timestamp) -> Decision;
-
-    fn ask(&self, call: Call) -> Answer {
-        match call {
-            Call::Check { .. } => self.check_n(call.key(), call.cost(), call.now()).into(),
-            Call::Peek { .. } => self.peek_n(call.key(), call.cost(), call.now()).into(),
-        }
-    }
-}
-
-impl Store for Direct<Policy> {
-    const KEYS: u8 = 1;
-    const KEYS_OF_ONE_TIME: u8 = 1;
-
-    fn new(policy: Policy) -> Self {
-        Direct::new(policy)
-    }
-
-    fn check_n(&self, _: u8, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-        self.check_n(cost, now)
-    }
-
-    fn peek_n(&self, _: u8, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-        self.peek_n(cost, now)
-    }
-
-    fn allow(&self, _: u8, now: Timestamp) -> bool {
-        self.allow(now)
-    }
-
-    fn check(&self, _: u8, now: Timestamp) -> Decision {
-        self.check(now)
-    }
-
-    fn peek(&self, _: u8, now: Timestamp) -> Decision {
-        self.peek(now)
-    }
-}
-
-impl<H: HashKeys> Store for Keyed<String, Policy, H> {
-    const KEYS: u8 = KEYS;
-    const KEYS_OF_ONE_TIME: u8 = H::KEYS_OF_ONE_TIME;
-
-    fn new(policy: Policy) -> Self {
-        Keyed::with_hasher(policy, H::default())
-    }
-
-    fn check_n(&self, key: u8, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-        self.check_n(name(key), cost, now)
-    }
-
-    fn peek_n(&self, key: u8, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-        self.peek_n(name(key), cost, now)
-    }
-
-    fn allow(&self, key: u8, now: Timestamp) -> bool {
-        self.allow(name(key), now)
-    }
-
-    fn check(&self, key: u8, now: Timestamp) -> Decision {
-        self.check(name(key), now)
-    }
-
-    fn peek(&self, key: u8, now: Timestamp) -> Decision {
-        self.peek(name(key), now)
-    }
-}
-
-trait HashKeys: BuildHasher + Default + Sync {
-    const KEYS_OF_ONE_TIME: u8;
-}
-
-impl HashKeys for RandomState {
-    const KEYS_OF_ONE_TIME: u8 = 1;
-}
-
-impl HashKeys for Near {
-    const KEYS_OF_ONE_TIME: u8 = KEYS;
-}
-
-/// A store whose shards are told apart by bits that its hashes do not differ in: its keys share one shard, and so its time.
-type OneShard = Keyed<String, Policy, Near>;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Near;
-
-#[derive(Debug, Default)]
-struct NearHasher(DefaultHasher);
-
-impl BuildHasher for Near {
-    type Hasher = NearHasher;
-
-    fn build_hasher(&self) -> NearHasher {
-        NearHasher::default()
-    }
-}
-
-impl Hasher for NearHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.write(bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0.finish() & u64::from(u32::MAX)
-    }
-}
-
-const KEYS: u8 = 9;
-
-fn name(key: u8) -> &'static str {
-    [
-        "ada", "grace", "edsger", "barbara", "tony", "leslie", "frances", "niklaus", "radia",
-    ][usize::from(key)]
+    exact_at_the_holders_time
+    check_each_is_told_at_the_holders_time
+    retry_is_honest_by_the_callers_own_stamp
+    calls_from_threads_behave_as_some_serial_order
 }
 
 fn exact_at_the_holders_time<S: Store>() {
+    let promise = title::<S>("exact");
+    let drawn = histories(S::Limiter::kind(), Clock::SetBack, S::KEYS_OF_ONE_TIME);
     hold(
-        &title::<S>("exact"),
-        HISTORIES,
-        histories_of_keys(EVERY, Clock::SetBack, S::KEYS_OF_ONE_TIME),
+        &promise,
+        cases::<S::Limiter>(2 * HISTORIES),
+        drawn,
         |history| {
-            let store = S::new(history.spec.policy());
-            history
-                .script()
-                .iter()
-                .try_for_each(|line| agree(line.call, store.ask(line.call), line.answer))
+            let store = S::new(S::Limiter::build(&history.limits[0]));
+            let mut asking = Asking::of(&store, &history.limits);
+            history.script().iter().try_for_each(|line| {
+                let answer = asking.ask(line.number, line.call);
+                agree(line.call, answer, line.answer)
+            })
         },
     );
+}
+
+fn check_each_is_told_at_the_holders_time<S: Store>() {
+    let promise = title::<S>("check_each");
+    let drawn = histories(S::Limiter::kind(), Clock::SetBack, S::KEYS_OF_ONE_TIME);
+    hold(&promise, cases::<S::Limiter>(HISTORIES), drawn, |history| {
+        let store = S::new(S::Limiter::build(&history.limits[0]));
+        let mut asking = Asking::of(&store, &history.limits);
+        for (number, call, (mut holder, answer)) in holders(&history) {
+            let Call::Check { key, cost, .. } = call else {
+                asking.ask(number, call);
+                continue;
+            };
+            let state = holder.state(key).clone();
+            let expected = match answer {
+                Answer::Never { .. } => Vec::new(),
+                _ => {
+                    let (counted, decided) = holder.time.read(call.now().as_nanos().into());
+                    let each = state.each(decided, cost).into_iter();
+                    let told = each.map(|it| counted_from(Answer::Decided(it), decided - counted));
+                    told.collect()
+                }
+            };
+            let mut told = Vec::new();
+            let report = &mut |member, decision| {
+                assert_eq!(member, told.len());
+                told.push(Answer::Decided(Verdict::from(decision)));
+            };
+            let decision = store.check_each(key, cost, call.now(), report);
+            asking.keep(number, &decision);
+            agree(call, decision.into(), answer)?;
+            prop_assert_eq!(told, expected, "{:?}", call);
+        }
+        Ok(())
+    });
 }
 
 fn retry_is_honest_by_the_callers_own_stamp<S: Store>() {
-    hold(
-        &title::<S>("retry is honest"),
-        HISTORIES,
-        histories_of_keys(EVERY, Clock::SetBack, S::KEYS_OF_ONE_TIME),
-        |history| {
-            let store = S::new(history.spec.policy());
-            for line in history.script() {
-                let (key, now, cost) = (line.call.key(), line.call.now(), line.call.cost());
-                let Answer::Decided(verdict) = store.ask(line.call) else {
-                    continue;
-                };
-                prop_assert_eq!(verdict.allowed, verdict.retry_after == 0);
-                // Stamps end, and so does what a holder makes of them.
-                let retry = Duration::from_nanos(verdict.retry_after);
-                let told = (line.counted + retry).saturating_duration_since(line.counted);
-                if verdict.allowed || told < retry {
-                    continue;
-                }
-                let fits = |at| {
-                    store
-                        .peek_n(key, cost, at)
-                        .is_ok_and(|decision| decision.is_allowed())
-                };
-                prop_assert!(
-                    !fits(now + retry - NANO),
-                    "{:?}: allowed a nanosecond before it was told",
-                    line.call
-                );
-                prop_assert!(
-                    fits(now + retry),
-                    "{:?}: refused when it was told",
-                    line.call
-                );
+    let promise = title::<S>("retry is honest");
+    let drawn = histories(S::Limiter::kind(), Clock::SetBack, S::KEYS_OF_ONE_TIME);
+    hold(&promise, cases::<S::Limiter>(HISTORIES), drawn, |history| {
+        let store = S::new(S::Limiter::build(&history.limits[0]));
+        let mut asking = Asking::of(&store, &history.limits);
+        for line in history.script() {
+            let (key, now) = (line.call.key(), line.call.now());
+            let Answer::Decided(verdict) = asking.ask(line.number, line.call) else {
+                continue;
+            };
+            prop_assert_eq!(verdict.allowed, verdict.retry_after == 0);
+            // What is charged, or granted in part, is told when a single unit passes.
+            let cost = match line.call {
+                Call::Charge { .. } | Call::AtMost { .. } => 1,
+                _ => line.call.cost(),
+            };
+            // Stamps end, and so does what a holder makes of them.
+            let retry = Duration::from_nanos(verdict.retry_after);
+            let told = (line.counted + retry).saturating_duration_since(line.counted);
+            if verdict.allowed || told < retry {
+                continue;
             }
-            Ok(())
-        },
-    );
+            let fits = |at| {
+                store
+                    .peek_n(key, cost, at)
+                    .is_ok_and(|decision| decision.is_allowed())
+            };
+            prop_assert!(
+                !fits(now + retry - NANO),
+                "{:?}: allowed a nanosecond before it was told",
+                line.call
+            );
+            prop_assert!(
+                fits(now + retry),
+                "{:?}: refused when it was told",
+                line.call
+            );
+        }
+        Ok(())
+    });
 }
 
-fn nobody_waits_for_a_clock_to_catch_up<S: Store>() {
+fn nobody_waits_for_a_clock_to_catch_up<S: Store<Limiter = Policy>>() {
     hold(
         &title::<S>("no wait for a clock"),
         HISTORIES,
-        histories(EVERY, Clock::SetBack),
+        checks(Policy::kind(), Clock::SetBack, 1),
         |history| {
-            let store = S::new(history.spec.policy());
-            let longest = history.spec.longest_wait() + u128::from(10 * SECOND);
+            let store = S::new(Policy::build(&history.limits[0]));
+            let mut asking = Asking::of(&store, &history.limits);
+            let spec = history.limits[0].rule();
+            let longest = spec.longest_wait(spec.most()) + u128::from(10 * SECOND);
             for line in history.script() {
-                if let Answer::Decided(verdict) = store.ask(line.call) {
+                if let Answer::Decided(verdict) = asking.ask(line.number, line.call) {
                     prop_assert!(
                         u128::from(verdict.retry_after) <= longest,
                         "{:?}: {:?}",
@@ -257,7 +182,7 @@ fn nobody_waits_for_a_clock_to_catch_up<S: Store>() {
 }
 
 /// A clock that steps, and true time beside it.
-fn no_more_than_one_burst_is_gained_per_step_of_the_clock<S: Store>() {
+fn no_more_than_one_burst_is_gained_per_step_of_the_clock<S: Store<Limiter = Policy>>() {
     let step_of_clock = prop_oneof![
         4 => Just(0_i64),
         1 => -20 * SECOND as i64..=20 * SECOND as i64,
@@ -305,23 +230,29 @@ fn no_more_than_one_burst_is_gained_per_step_of_the_clock<S: Store>() {
     );
 }
 
-/// Two holders: one is asked everything, the other only what is charged. As long as the clock was not set back (which any
-/// call may be the one to notice), nothing tells them apart.
-fn denial_is_free<S: Store>() {
+/// Two holders: one is asked everything, the other only what leaves something behind. As long as the clock was not set
+/// back (which any call may be the one to notice), nothing tells them apart.
+fn denial_is_free<S: Store<Limiter = Policy>>() {
     hold(
         &title::<S>("denial is free"),
         HISTORIES,
-        histories(EVERY, Clock::Late),
+        histories(Policy::kind(), Clock::Late, 1),
         |history| {
-            let (asked, spared) = (S::new(history.spec.policy()), S::new(history.spec.policy()));
+            let stores = [(); 2].map(|()| S::new(Policy::build(&history.limits[0])));
+            let [mut asked, mut spared] =
+                [0, 1].map(|store| Asking::of(&stores[store], &history.limits));
+            let mut limits = &history.limits[0];
             for line in history.script() {
-                let (key, now, cost) = (line.call.key(), line.call.now(), line.call.cost());
-                for free in [history.spec.most(), 1] {
-                    prop_assert!(asked.peek_n(key, free, now).is_ok());
+                let (key, now) = (line.call.key(), line.call.now());
+                for free in [limits.rule().most(), 1] {
+                    prop_assert!(asked.store.peek_n(key, free, now).is_ok());
                 }
-                let answer = asked.ask(line.call);
-                if line.charges() {
-                    agree(line.call, answer, spared.check_n(key, cost, now).into())?;
+                let answer = asked.ask(line.number, line.call);
+                if line.charged || !matches!(line.answer, Answer::Decided(_)) {
+                    agree(line.call, answer, spared.ask(line.number, line.call))?;
+                }
+                if let Call::Change { to, .. } = line.call {
+                    limits = &history.limits[to];
                 }
             }
             Ok(())
@@ -330,14 +261,14 @@ fn denial_is_free<S: Store>() {
 }
 
 /// Its costs add up to no more than the limit: whatever its stamps, it fits.
-fn a_burst_is_allowed_whole_in_any_order_of_its_stamps<S: Store>() {
+fn a_burst_is_allowed_whole_in_any_order_of_its_stamps<S: Store<Limiter = Policy>>() {
     hold(
         &title::<S>("a burst in any order"),
         HISTORIES,
-        histories(EVERY, Clock::SetBack),
+        checks(Policy::kind(), Clock::SetBack, 1),
         |history| {
-            let store = S::new(history.spec.policy());
-            let mut room = history.spec.most();
+            let store = S::new(Policy::build(&history.limits[0]));
+            let mut room = history.limits[0].rule().most();
             for line in history.script() {
                 let cost = line.call.cost().min(room);
                 room -= cost;
@@ -352,13 +283,13 @@ fn a_burst_is_allowed_whole_in_any_order_of_its_stamps<S: Store>() {
     );
 }
 
-fn a_cost_of_1_has_short_forms<S: Store>() {
+fn a_cost_of_1_has_short_forms<S: Store<Limiter = Policy>>() {
     hold(
         &title::<S>("short forms"),
         HISTORIES,
-        histories(EVERY, Clock::SetBack),
+        checks(Policy::kind(), Clock::SetBack, 1),
         |history| {
-            let stores = [(); 3].map(|()| S::new(history.spec.policy()));
+            let stores = [(); 3].map(|()| S::new(Policy::build(&history.limits[0])));
             let [long, short, shortest] = &stores;
             for line in history.script() {
                 let (key, now) = (line.call.key(), line.call.now());
@@ -382,18 +313,12 @@ fn keys_have_states_of_their_own() {
     hold(
         "keys",
         HISTORIES,
-        histories_of_keys(EVERY, Clock::Forward, KEYS),
+        histories(Policy::kind(), Clock::Forward, KEYS),
         |history| {
-            let store = <Keyed<String, Policy>>::new(history.spec.policy());
-            let mut keys = vec![Oracle::new(&history.spec); KEYS.into()];
+            let store = <Keyed<String, Policy>>::new(Policy::build(&history.limits[0]));
+            let mut asking = Asking::of(&store, &history.limits);
             for line in history.script() {
-                let oracle = &mut keys[usize::from(line.call.key())];
-                let now = i128::from(line.call.now().as_nanos());
-                let answer = match line.call {
-                    Call::Check { cost, .. } => oracle.check(now, cost),
-                    Call::Peek { cost, .. } => oracle.peek(now, cost),
-                };
-                agree(line.call, Store::ask(&store, line.call), answer)?;
+                agree(line.call, asking.ask(line.number, line.call), line.answer)?;
             }
             Ok(())
         },
@@ -411,7 +336,7 @@ fn forgetting_is_invisible() {
         any::<i64>()
     ];
     let drawn = (
-        histories_of_keys(EVERY, Clock::SetBack, KEYS),
+        histories(Policy::kind(), Clock::SetBack, KEYS),
         vec(sweep, 5),
     );
     hold(
@@ -419,14 +344,12 @@ fn forgetting_is_invisible() {
         HISTORIES,
         drawn,
         |(history, sweeps)| {
-            let store = <OneShard as Store>::new(history.spec.policy());
-            let mut holder = Holder::new(&history.spec);
+            let store = <OneShard<Policy> as Store>::new(Policy::build(&history.limits[0]));
+            let mut asking = Asking::of(&store, &history.limits);
+            let mut holder = Holder::new(&history.limits);
             for (line, sweep) in history.script().iter().zip(sweeps.iter().cycle()) {
-                agree(
-                    line.call,
-                    Store::ask(&store, line.call),
-                    holder.ask(line.call),
-                )?;
+                let oracle = holder.ask(line.number, line.call).answer;
+                agree(line.call, asking.ask(line.number, line.call), oracle)?;
                 let at =
                     Timestamp::from_nanos(line.call.now().as_nanos().saturating_add_signed(*sweep));
                 let held = store.len();
@@ -448,30 +371,80 @@ fn forgetting_is_invisible() {
     );
 }
 
+/// Each with what a peek tells; to look at them changes nothing.
+#[test]
+fn clients_are_those_who_are_not_idle() {
+    hold(
+        "clients",
+        HISTORIES,
+        histories(Policy::kind(), Clock::Late, KEYS),
+        |history| {
+            let store = <OneShard<Policy> as Store>::new(Policy::build(&history.limits[0]));
+            let mut asking = Asking::of(&store, &history.limits);
+            let mut holder = Holder::new(&history.limits);
+            for line in history.script() {
+                let oracle = holder.ask(line.number, line.call).answer;
+                agree(line.call, asking.ask(line.number, line.call), oracle)?;
+                let now = line.call.now();
+                let (counted, decided) = holder.time.clone().read(now.as_nanos().into());
+                let mut clients: Vec<_> = store
+                    .clients(now)
+                    .map(|(key, decision)| (key, Answer::from(decision)))
+                    .collect();
+                clients.sort_by(|one, other| one.0.cmp(&other.0));
+                let mut busy: Vec<_> = (0..KEYS)
+                    .filter(|key| holder.is_busy(*key, decided))
+                    .map(|key| {
+                        let peek = holder.state(key).peek(decided, 1);
+                        (name(key).to_owned(), counted_from(peek, decided - counted))
+                    })
+                    .collect();
+                busy.sort_by(|one, other| one.0.cmp(&other.0));
+                prop_assert_eq!(clients, busy, "{:?}", line.call);
+            }
+            Ok(())
+        },
+    );
+}
+
 #[test]
 fn what_is_not_charged_creates_no_key() {
     hold(
         "no key for nothing",
         HISTORIES,
-        histories_of_keys(EVERY, Clock::Forward, KEYS),
+        histories(Policy::kind(), Clock::Forward, KEYS),
         |history| {
-            let store = <Keyed<String, Policy>>::new(history.spec.policy());
+            let store = <Keyed<String, Policy>>::new(Policy::build(&history.limits[0]));
+            let mut asking = Asking::of(&store, &history.limits);
+            let mut limits = &history.limits[0];
             let mut charged = HashSet::new();
             for line in history.script() {
                 let (key, now) = (line.call.key(), line.call.now());
+                let most = limits.rule().most();
                 let answers = [
                     store.check_n(name(key), 0, now),
-                    store.peek_n(name(key), history.spec.most(), now),
+                    store.peek_n(name(key), most, now),
+                    Ok(store.at_most(name(key), 0, now)),
+                    Ok(store.charge(name(key), 0, now)),
                 ];
                 prop_assert!(answers.iter().all(Result::is_ok));
-                prop_assert!(
-                    store
-                        .check_n(name(key), history.spec.most() + 1, now)
-                        .is_err()
-                );
-                Store::ask(&store, line.call);
-                if line.charges() {
-                    charged.insert(key);
+                prop_assert!(store.check_n(name(key), most + 1, now).is_err());
+                for (_, receipt) in asking.receipts.iter() {
+                    // Nobody that is known has this name.
+                    prop_assert_eq!(store.refund("nobody", receipt, now), 0);
+                }
+                asking.ask(line.number, line.call);
+                match line.call {
+                    Call::Reset { .. } => {
+                        charged.remove(&key);
+                        prop_assert!(!store.contains(name(key)) && !store.reset(name(key)));
+                    }
+                    Call::Change { to, .. } => limits = &history.limits[to],
+                    _ if line.charged => {
+                        charged.insert(key);
+                        prop_assert!(store.contains(name(key)));
+                    }
+                    _ => {}
                 }
                 prop_assert!(store.len() <= charged.len());
                 prop_assert!(store.is_empty() || !charged.is_empty());
@@ -481,7 +454,7 @@ fn what_is_not_charged_creates_no_key() {
     );
 }
 
-fn threads_get_the_limit_and_never_more<S: Store>() {
+fn threads_get_the_limit_and_never_more<S: Store<Limiter = Policy>>() {
     let keys = usize::from(S::KEYS);
     for algorithm in Algorithm::ALL {
         let store = S::new(algorithm.policy(Quota::per_hour(10_000)));
@@ -502,7 +475,7 @@ fn threads_get_the_limit_and_never_more<S: Store>() {
 }
 
 /// At one instant, what is left after each grant says which grant went before: the whole order can be read off.
-fn mixed_costs_from_threads_add_up<S: Store>() {
+fn mixed_costs_from_threads_add_up<S: Store<Limiter = Policy>>() {
     let costs = vec(prop_oneof![8 => 0..=8_u16, 1 => 0..=256_u16], 100..400);
     let drawn = (specs(EVERY), 0..=Timestamp::MAX.as_nanos(), costs);
     hold(
@@ -551,22 +524,39 @@ fn mixed_costs_from_threads_add_up<S: Store>() {
 /// Every answer that every thread got is explained by one order of all calls, in which each call comes after those that
 /// had ended when it began.
 fn calls_from_threads_behave_as_some_serial_order<S: Store>() {
-    let drawn = histories_of_keys(EVERY, Clock::SetBack, S::KEYS_OF_ONE_TIME);
-    hold(&title::<S>("a serial order"), RACES, drawn, |history| {
-        let store = S::new(history.spec.policy());
+    let promise = title::<S>("a serial order");
+    let drawn = histories(S::Limiter::kind(), Clock::SetBack, S::KEYS_OF_ONE_TIME);
+    hold(&promise, RACES, drawn, |history| {
+        let store = S::new(S::Limiter::build(&history.limits[0]));
+        let rules = || history.limits.iter().flat_map(Composed::rules);
+        let has_queue = rules().any(|rule| rule.is_queue());
         let script = history.script();
         let moment = AtomicU64::new(0);
         let turns = at_once(|thread| {
+            let mut asking = Asking::of(&store, &history.limits);
             let mine = script.iter().skip(thread).step_by(THREADS);
-            mine.map(|line| Heard {
-                call: line.call,
-                begun: moment.fetch_add(1, Ordering::SeqCst),
-                answer: store.ask(line.call),
-                ended: moment.fetch_add(1, Ordering::SeqCst),
+            mine.map(|line| {
+                let (key, at, cost) = (line.call.key(), line.call.now().as_nanos(), 1);
+                let call = match line.call {
+                    // Nobody gives back what another has taken.
+                    Call::Refund { of, .. } if of % THREADS != thread => {
+                        Call::Peek { key, at, cost }
+                    }
+                    // Where a receipt of before names a place in the queue of after it is by chance.
+                    Call::Change { .. } if has_queue => Call::Peek { key, at, cost },
+                    call => call,
+                };
+                Heard {
+                    number: line.number,
+                    call,
+                    begun: moment.fetch_add(1, Ordering::SeqCst),
+                    answer: asking.ask(line.number, call),
+                    ended: moment.fetch_add(1, Ordering::SeqCst),
+                }
             })
             .collect::<Vec<_>>()
         });
-        let holder = Holder::new(&history.spec);
+        let holder = Holder::new(&history.limits);
         let explained = some_order_explains(holder, [0; THREADS], &turns, &mut HashSet::new());
         prop_assert!(explained, "{:#?}", turns);
         Ok(())
@@ -577,6 +567,7 @@ fn calls_from_threads_behave_as_some_serial_order<S: Store>() {
 /// expression's text.)
 #[derive(Debug)]
 struct Heard {
+    number: usize,
     call: Call,
     begun: u64,
     answer: Answer,
@@ -605,14 +596,14 @@ fn some_order_explains(
             .is_some_and(|heard| {
                 let (mut holder, mut place) = (holder.clone(), place);
                 place[thread] += 1;
-                holder.ask(heard.call) == heard.answer
+                holder.ask(heard.number, heard.call).answer == heard.answer
                     && some_order_explains(holder, place, turns, seen)
             })
     })
 }
 
 /// With an instant in the state instead of a holder's time, one of the burst is refused whenever the later stamp wins.
-fn a_burst_of_one_call_per_thread_is_allowed_whole<S: Store>() {
+fn a_burst_of_one_call_per_thread_is_allowed_whole<S: Store<Limiter = Policy>>() {
     let quota = Quota::new(THREADS as u64, Duration::from_secs(30 * 86_400)).expect("a quota");
     for (round, algorithm) in Algorithm::ALL.iter().cycle().take(300).enumerate() {
         let store = S::new(algorithm.policy(quota));
@@ -633,7 +624,7 @@ fn a_burst_of_one_call_per_thread_is_allowed_whole<S: Store>() {
 
 /// A call that is dated before the lock is taken finds a charge of its future now and then: a bucket that lacks more, as of
 /// then, than its whole burst.
-fn a_burst_is_allowed_whole_while_the_stamps_of_threads_race<S: Store>() {
+fn a_burst_is_allowed_whole_while_the_stamps_of_threads_race<S: Store<Limiter = Policy>>() {
     let calls = 20_000;
     let burst = calls * THREADS as u64;
     let store = S::new(
@@ -665,6 +656,18 @@ fn at_once<T: Send>(turn: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
+/// The calls of a history with what the oracle was before each, and what it answers.
+fn holders(history: &History) -> Vec<(usize, Call, (Holder, Answer))> {
+    let mut holder = Holder::new(&history.limits);
+    let lines = history.script().into_iter();
+    let asked = lines.map(|line| {
+        let before = holder.clone();
+        let answer = holder.ask(line.number, line.call).answer;
+        (line.number, line.call, (before, answer))
+    });
+    asked.collect()
+}
+
 fn agree(call: Call, got: Answer, oracle: Answer) -> TestCaseResult {
     if got == oracle {
         return Ok(());
@@ -672,8 +675,4 @@ fn agree(call: Call, got: Answer, oracle: Answer) -> TestCaseResult {
     Err(TestCaseError::fail(format!(
         "{call:?}\n   got {got:?}\noracle {oracle:?}"
     )))
-}
-
-fn title<S>(promise: &str) -> String {
-    format!("{promise} ({})", type_name::<S>())
 }

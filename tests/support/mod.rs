@@ -1,12 +1,14 @@
 //! What the tests share: the oracle, limiters to draw, histories to walk, and the runner that draws them.
 
 // Each test file is a crate of its own and uses a part of this.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
 pub mod histories;
 pub mod oracle;
 pub mod specs;
+pub mod stores;
 
+use std::any::type_name;
 use std::env;
 use std::fmt::Debug;
 
@@ -40,6 +42,19 @@ where
     );
     if let Err(failure) = TestRunner::new_with_rng(config, rng).run(&drawn, test) {
         panic!("{promise}, TOLLGATE_SEED={seed}\n{failure}");
+    }
+}
+
+/// A promise of one subject.
+pub fn title<S>(promise: &str) -> String {
+    format!("{promise} ({})", type_name::<S>())
+}
+
+/// As many histories, or fewer of a limiter that is composed: they take longer, and go through the same rules.
+pub fn cases<S: specs::Subject>(histories: u32) -> u32 {
+    match S::kind() {
+        specs::Kind::Alone(_) => histories,
+        composed => histories / (2 * composed.rules() as u32),
     }
 }
 
