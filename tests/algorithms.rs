@@ -481,37 +481,39 @@ fn a_log_stays_in_order_after_a_refund() {
         rule: Rule::SlidingLog { resolution: 1 },
         max_debt: None,
     });
+    let check = |at| Call::Check {
+        key: 0,
+        at,
+        cost: 1,
+    };
+    let of_the_newest = Call::Refund {
+        key: 0,
+        at: 102,
+        of: 2,
+        units: 1,
+    };
+    let late = Call::Charge {
+        key: 0,
+        at: 95,
+        cost: 6,
+    };
     let calls = [
-        Call::Check {
-            key: 0,
-            at: 100,
-            cost: 1,
-        },
-        Call::Check {
-            key: 0,
-            at: 101,
-            cost: 1,
-        },
-        Call::Refund {
-            key: 0,
-            at: 101,
-            of: 1,
-            units: 1,
-        },
-        Call::Charge {
-            key: 0,
-            at: 95,
-            cost: 6,
-        },
-        Call::Check {
-            key: 0,
-            at: 105,
-            cost: 1,
-        },
+        check(100),
+        check(101),
+        check(102),
+        of_the_newest,
+        late,
+        check(105),
     ];
     let history = History::told(&[limits], &calls);
-    is_total::<SlidingLog>(&history, &History::told(&history.limits, &[]))
-        .expect("no contradiction");
+    let mut walk = Walk::<SlidingLog>::begin(&history);
+    let answers = calls
+        .iter()
+        .enumerate()
+        .map(|(number, call)| walk.ask(number, *call));
+    let last = answers.last().expect("there are calls");
+    assert!(!last.allowed(), "{last:?}");
+    consistent(&walk, 1, &last).expect("who is refused is told a wait");
 }
 
 #[test]
