@@ -23,7 +23,7 @@ use core::fmt;
 use super::debt::DebtCap;
 use crate::arithmetic::{divide_up, join, saturate, split};
 use crate::decision::{Basis, BucketBasis, Decision, Receipt, Recorded, Tail};
-use crate::error::{BurstError, CostTooHigh, DebtError};
+use crate::error::{BurstError, CostTooHigh};
 use crate::quota::Quota;
 use crate::time::Timestamp;
 
@@ -71,11 +71,8 @@ impl Bucket {
         }
     }
 
-    pub(super) const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
-        match DebtCap::new(units, self.burst) {
-            Ok(cap) => Ok(Self { cap, ..self }),
-            Err(error) => Err(error),
-        }
+    pub(super) const fn with_cap(self, cap: DebtCap) -> Self {
+        Self { cap, ..self }
     }
 
     #[inline]
@@ -92,7 +89,6 @@ impl Bucket {
         self.cap.beside(self.burst)
     }
 
-    #[cfg(feature = "serde")]
     pub(super) const fn cap(&self) -> DebtCap {
         self.cap
     }

@@ -74,3 +74,51 @@ impl DebtCap {
 
 /// No number of units that can be set.
 const UNSET: u64 = u64::MAX;
+
+/// What every rule says of its cap, in the words of what it grants at once; it is asked for by `grants`, `cap` and `with_cap`.
+macro_rules! max_debt_builders {
+    ($grants:literal) => {
+        #[doc = concat!(
+            "The same, owed at most `units` by what [`charge`](Limiter::charge) records beyond the limit: the ",
+            $grants,
+            " unless said otherwise. It bounds how long a single charge can shut a client out."
+        )]
+        ///
+        /// # Panics
+        ///
+        #[doc = concat!("If `units` and the ", $grants, " are more than 2⁶³ − 1 together. For a number that is not in the")]
+        /// code, use [`try_with_max_debt`](Self::try_with_max_debt).
+        #[must_use]
+        pub const fn with_max_debt(self, units: u64) -> Self {
+            match self.try_with_max_debt(units) {
+                Ok(rule) => rule,
+                Err(_) => panic!(concat!("the ", $grants, " and the debt must be at most 2^63 - 1 units together")),
+            }
+        }
+
+        /// As [`with_max_debt`](Self::with_max_debt).
+        ///
+        /// # Errors
+        ///
+        #[doc = concat!("[`DebtError`] if `units` and the ", $grants, " are more than 2⁶³ − 1 together.")]
+        pub const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
+            match DebtCap::new(units, self.grants()) {
+                Ok(cap) => Ok(self.with_cap(cap)),
+                Err(error) => Err(error),
+            }
+        }
+
+        /// How many units a client may owe.
+        #[must_use]
+        pub const fn max_debt(&self) -> u64 {
+            self.cap().beside(self.grants())
+        }
+
+        /// How many units a client may owe, where that was said.
+        #[cfg(feature = "serde")]
+        pub(crate) const fn set_max_debt(&self) -> Option<u64> {
+            self.cap().units()
+        }
+    };
+}
+pub(super) use max_debt_builders;

@@ -13,7 +13,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::debt::DebtCap;
+use super::debt::{DebtCap, max_debt_builders};
 use super::grid::{Grid, Opening};
 use crate::decision::{Basis, CounterBasis, Decision, Receipt, Recorded};
 use crate::error::{CostTooHigh, DebtError};
@@ -79,43 +79,18 @@ impl SlidingWindowCounter {
         }
     }
 
-    /// The same, owed at most `units` by what [`charge`](Limiter::charge) records beyond the limit: the limit unless said
-    /// otherwise.
-    ///
-    /// # Panics
-    ///
-    /// If `units` and the limit are more than 2⁶³ − 1 together. For a number that is not in the code, use
-    /// [`try_with_max_debt`](Self::try_with_max_debt).
-    #[must_use]
-    pub const fn with_max_debt(self, units: u64) -> Self {
-        match self.try_with_max_debt(units) {
-            Ok(rule) => rule,
-            Err(_) => panic!("a limit and its debt must be at most 2^63 - 1 units together"),
-        }
+    max_debt_builders!("limit");
+
+    const fn with_cap(self, cap: DebtCap) -> Self {
+        Self { cap, ..self }
     }
 
-    /// As [`with_max_debt`](Self::with_max_debt).
-    ///
-    /// # Errors
-    ///
-    /// [`DebtError`] if `units` and the limit are more than 2⁶³ − 1 together.
-    pub const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
-        match DebtCap::new(units, self.quota.limit()) {
-            Ok(cap) => Ok(Self { cap, ..self }),
-            Err(error) => Err(error),
-        }
+    const fn cap(&self) -> DebtCap {
+        self.cap
     }
 
-    /// How many units a client may owe.
-    #[must_use]
-    pub const fn max_debt(&self) -> u64 {
-        self.cap.beside(self.quota.limit())
-    }
-
-    /// How many units a client may owe, where that was said.
-    #[cfg(feature = "serde")]
-    pub(crate) const fn set_max_debt(&self) -> Option<u64> {
-        self.cap.units()
+    const fn grants(&self) -> u64 {
+        self.quota.limit()
     }
 
     /// By how much the grid lies after the epoch's; less than the period.

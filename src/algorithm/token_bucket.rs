@@ -1,6 +1,7 @@
 use core::fmt;
 
 use super::bucket::{Bucket, BucketFound, BucketState};
+use super::debt::{DebtCap, max_debt_builders};
 use crate::decision::{Decision, Receipt, Recorded};
 use crate::error::{BurstError, CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
@@ -62,32 +63,7 @@ impl TokenBucket {
         }
     }
 
-    /// The same, owed at most `units` by what [`charge`](Limiter::charge) records beyond the limit: the burst unless said
-    /// otherwise. It bounds how long a single charge can shut a client out.
-    ///
-    /// # Panics
-    ///
-    /// If `units` and the burst are more than 2⁶³ − 1 together. For a number that is not in the code, use
-    /// [`try_with_max_debt`](Self::try_with_max_debt).
-    #[must_use]
-    pub const fn with_max_debt(self, units: u64) -> Self {
-        match self.try_with_max_debt(units) {
-            Ok(bucket) => bucket,
-            Err(_) => panic!("a bucket's burst and debt must be at most 2^63 - 1 units together"),
-        }
-    }
-
-    /// As [`with_max_debt`](Self::with_max_debt).
-    ///
-    /// # Errors
-    ///
-    /// [`DebtError`] if `units` and the burst are more than 2⁶³ − 1 together.
-    pub const fn try_with_max_debt(self, units: u64) -> Result<Self, DebtError> {
-        match self.0.try_with_max_debt(units) {
-            Ok(bucket) => Ok(Self(bucket)),
-            Err(error) => Err(error),
-        }
-    }
+    max_debt_builders!("burst");
 
     /// How many units the bucket holds.
     #[must_use]
@@ -95,16 +71,16 @@ impl TokenBucket {
         self.0.burst()
     }
 
-    /// How many units a client may owe.
-    #[must_use]
-    pub const fn max_debt(&self) -> u64 {
-        self.0.max_debt()
+    const fn with_cap(self, cap: DebtCap) -> Self {
+        Self(self.0.with_cap(cap))
     }
 
-    /// How many units a client may owe, where that was said.
-    #[cfg(feature = "serde")]
-    pub(crate) const fn set_max_debt(&self) -> Option<u64> {
-        self.0.cap().units()
+    const fn cap(&self) -> DebtCap {
+        self.0.cap()
+    }
+
+    const fn grants(&self) -> u64 {
+        self.0.burst()
     }
 }
 

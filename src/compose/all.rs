@@ -124,7 +124,7 @@ impl All {
             };
             // Each was asked the same just now, and none erred.
             let decision = expect_grantable(decision);
-            summary.add(&decision, decision.tail());
+            summary.add(&decision);
             report(index, decision);
         }
         Ok(summary.decision(now))
@@ -173,7 +173,7 @@ impl Limiter for All {
         let mut summary = Summary::new();
         for (index, member, state) in self.of(state.as_slice()) {
             match member.peek(state, now, cost) {
-                Ok(decision) => summary.add(&decision, decision.tail()),
+                Ok(decision) => summary.add(&decision),
                 Err(never) => return Err(never.of_member(index)),
             }
         }
@@ -245,9 +245,9 @@ impl Limiter for All {
             };
             admits &= member.admits(&found);
             let untaken = member.decision(&found, now, 0);
-            before.add(&untaken, untaken.tail());
+            before.add(&untaken);
             let taken = member.decision(&found, now, cost);
-            after.add(&taken, taken.tail());
+            after.add(&taken);
         }
         Ok(AllFound {
             admits,

@@ -47,7 +47,7 @@ impl Summary {
     // Always inlined, so that whoever asks only whether the request may go pays for nothing else: the compiler does not drop
     // a call.
     #[inline(always)]
-    pub(super) fn add(&mut self, decision: &Decision, tail: Tail) {
+    pub(super) fn add(&mut self, decision: &Decision) {
         let (limit, remaining) = (decision.limit(), decision.remaining());
         if self.seen == 0 || remaining < self.remaining {
             (self.limit, self.remaining) = (limit, remaining);
@@ -70,7 +70,7 @@ impl Summary {
         self.granted = self.granted.max(decision.granted());
         self.recorded |= decision.is_recorded();
         self.would_have_refused |= decision.would_have_refused();
-        self.tail = self.tail.and(tail);
+        self.tail = self.tail.and(decision.tail());
         self.seen += 1;
     }
 

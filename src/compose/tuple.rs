@@ -95,7 +95,7 @@ macro_rules! tuple {
                 let mut summary = Summary::new();
                 $(
                     let decision = self.$index.decision(&found.$index, now, taken);
-                    summary.add(&decision, decision.tail());
+                    summary.add(&decision);
                 )+
                 summary.decision(now)
             }

@@ -26,18 +26,34 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     ) -> bool {
         let mut shard = self.shard(hash).lock();
         let instant = shard.date(now);
-        match shard.look_and_take((hash, key), instant.now, 1) {
-            Some(Ok((found, true))) => {
-                self.settle_taken(&mut shard, &found, 1, (now, instant));
-                true
-            }
-            Some(Ok((found, false))) => {
-                let tagged = Some(self.tagged(hash, key));
-                let refused = self.refuse(&mut shard, tagged, &found, (now, instant));
-                refused.is_allowed()
-            }
-            _ => expect_grantable(self.check_rare(&mut shard, (hash, key), 1, now)).is_allowed(),
+        let tagged = || self.tagged(hash, key);
+        match self.allow_known(&mut shard, (hash, key), tagged, (now, instant), |_| true) {
+            Some(is_allowed) => is_allowed,
+            None => expect_grantable(self.check_rare(&mut shard, (hash, key), 1, now)).is_allowed(),
         }
+    }
+
+    /// Whether a call of cost 1 may go by a client that is known and as asked for; a refusal is noted.
+    ///
+    /// No decision is made of what is only asked whether.
+    #[inline]
+    pub(super) fn allow_known<Q: Lookup<K> + ?Sized>(
+        &self,
+        shard: &mut Shard<K, L>,
+        key: (u64, &Q),
+        tagged: impl FnOnce() -> Tagged,
+        (now, instant): (Timestamp, Instant),
+        is_meant: impl FnOnce(&L::State) -> bool,
+    ) -> Option<bool> {
+        let (found, admits) = shard
+            .look_and_take_if(key, instant.now, 1, is_meant)?
+            .ok()?;
+        if admits {
+            self.settle_taken(shard, &found, 1, (now, instant));
+        } else {
+            let _noted = self.refuse(shard, Some(tagged()), &found, (now, instant));
+        }
+        Some(admits)
     }
 
     /// Decides a request of cost 1 that the table of denials did not answer; a refusal is noted under `tagged`.
@@ -49,19 +65,38 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         now: Timestamp,
     ) -> Decision {
         let mut shard = self.shard(hash).lock();
+        self.check_known_or(
+            &mut shard,
+            (hash, key),
+            tagged,
+            now,
+            |_| true,
+            |shard| self.check_rare(shard, (hash, key), 1, now),
+        )
+    }
+
+    /// Decides a request of cost 1 by a client that is known and as asked for, and `otherwise` one by another.
+    #[inline]
+    pub(super) fn check_known_or<Q: Lookup<K> + ?Sized>(
+        &self,
+        shard: &mut Shard<K, L>,
+        key: (u64, &Q),
+        tagged: Tagged,
+        now: Timestamp,
+        is_meant: impl FnOnce(&L::State) -> bool,
+        otherwise: impl FnOnce(&mut Shard<K, L>) -> Result<Decision, CostTooHigh>,
+    ) -> Decision {
         let instant = shard.date(now);
-        match shard.look_and_take((hash, key), instant.now, 1) {
+        match shard.look_and_take_if(key, instant.now, 1, is_meant) {
             // Here, as everywhere, the decision is made last and where the caller wants it: it is a hundred bytes, and a copy
             // of them costs as much as all the arithmetic.
             Some(Ok((found, true))) => {
-                self.settle_taken(&mut shard, &found, 1, (now, instant));
+                self.settle_taken(shard, &found, 1, (now, instant));
                 let decision = shard.limiter().decision(&found, instant.now, 1);
                 decision.counted_from(instant.lateness_ns())
             }
-            Some(Ok((found, false))) => {
-                self.refuse(&mut shard, Some(tagged), &found, (now, instant))
-            }
-            _ => expect_grantable(self.check_rare(&mut shard, (hash, key), 1, now)),
+            Some(Ok((found, false))) => self.refuse(shard, Some(tagged), &found, (now, instant)),
+            _ => expect_grantable(otherwise(shard)),
         }
     }
 
@@ -136,21 +171,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         })
     }
 
-    /// Decides a call that the table of denials did not answer. A refusal is noted under `tagged`, so that the next is
-    /// answered without the shard.
-    #[inline]
-    pub(super) fn ask_in_shard<Q: Lookup<K> + ?Sized>(
-        &self,
-        (hash, key): (u64, &Q),
-        tagged: Option<Tagged>,
-        now: Timestamp,
-        ask: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
-    ) -> Result<Decision, CostTooHigh> {
-        let mut shard = self.shard(hash).lock();
-        self.ask_shard(&mut shard, (hash, key), tagged, now, ask)
-    }
-
-    /// The same, of a shard whose lock is held.
+    /// Decides a call of any kind that the table of denials did not answer, in its shard. A refusal is noted under `tagged`, so
+    /// that the next is answered without the shard.
     #[inline]
     pub(super) fn ask_shard<Q: Lookup<K> + ?Sized>(
         &self,

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::Keyed;
 use super::denials::Tagged;
 use super::lookup::Lookup;
+use super::shard::Shard;
 use crate::compose::{PlanId, PlanState, Plans, UnknownPlan};
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
@@ -40,7 +41,24 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         key: &Q,
         now: Timestamp,
     ) -> Result<bool, UnknownPlan> {
-        Ok(self.check_as(plan, key, now)?.is_allowed())
+        let plan = plan.into();
+        let hash = self.hasher.hash_one(key);
+        let tagged = self.tagged_as(plan, hash, key);
+        if self.denials.find(tagged, now.as_nanos()).is_some() {
+            return Ok(false);
+        }
+        let mut shard = self.shard(hash).lock();
+        let plan = shard.limiter().expect(plan)?;
+        let instant = shard.date(now);
+        // Most clients are on the plan that is named; whoever is not is asked about in full.
+        let is_on_it = |state: &PlanState<L::State>| state.plan() == plan;
+        match self.allow_known(&mut shard, (hash, key), || tagged, (now, instant), is_on_it) {
+            Some(is_allowed) => Ok(is_allowed),
+            None => {
+                let decision = self.ask_as(&mut shard, plan, (hash, key), Some(tagged), 1, now);
+                Ok(expect_grantable(decision).is_allowed())
+            }
+        }
     }
 
     /// As [`check`](Self::check), for a client on this plan.
@@ -57,15 +75,19 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
     ) -> Result<Decision, UnknownPlan> {
         let plan = plan.into();
         let hash = self.hasher.hash_one(key);
-        let Tagged { hash, tag } = self.tagged(hash, key);
-        // A refusal is noted under the plan it was by: another plan must not be answered from it.
-        let tag = tag ^ plan.as_u64();
-        let tagged = Tagged { hash, tag };
+        let tagged = self.tagged_as(plan, hash, key);
         if let Some(denial) = self.denials.find(tagged, now.as_nanos()) {
             return Ok(denial.decision(now));
         }
-        let decision = self.ask_as(plan, (hash, key), Some(tagged), 1, now)?;
-        Ok(expect_grantable(decision))
+        let mut shard = self.shard(hash).lock();
+        let plan = shard.limiter().expect(plan)?;
+        let is_on_it = |state: &PlanState<L::State>| state.plan() == plan;
+        let key = (hash, key);
+        Ok(
+            self.check_known_or(&mut shard, key, tagged, now, is_on_it, |shard| {
+                self.ask_as(shard, plan, key, Some(tagged), 1, now)
+            }),
+        )
     }
 
     /// As [`check_n`](Self::check_n), for a client on this plan.
@@ -85,7 +107,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
             return Ok(self.check_as(plan, key, now)?);
         }
         let hash = self.hasher.hash_one(key);
-        Ok(self.ask_as(plan.into(), (hash, key), None, cost, now)??)
+        let mut shard = self.shard(hash).lock();
+        let plan = shard.limiter().expect(plan.into())?;
+        Ok(self.ask_as(&mut shard, plan, (hash, key), None, cost, now)?)
     }
 
     /// The plan that `key` is on, if the store knows the client.
@@ -97,17 +121,25 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         Some(state.plan())
     }
 
+    /// A refusal is noted under the plan that it was by: another plan must not be answered from it.
+    #[inline]
+    fn tagged_as<Q: Lookup<K> + ?Sized>(&self, plan: PlanId, hash: u64, key: &Q) -> Tagged {
+        let Tagged { hash, tag } = self.tagged(hash, key);
+        let tag = tag ^ plan.as_u64();
+        Tagged { hash, tag }
+    }
+
+    /// Decides a call of a client that is on this plan from now on; the store has it.
     #[inline]
     fn ask_as<Q: Lookup<K> + ?Sized>(
         &self,
+        shard: &mut Shard<K, Plans<L>>,
         plan: PlanId,
         (hash, key): (u64, &Q),
         tagged: Option<Tagged>,
         cost: u64,
         now: Timestamp,
-    ) -> Result<Result<Decision, CostTooHigh>, UnknownPlan> {
-        let mut shard = self.shard(hash).lock();
-        let plan = shard.limiter().expect(plan)?;
+    ) -> Result<Decision, CostTooHigh> {
         let ask = |plans: &Plans<L>, state: &mut PlanState<L::State>, now| {
             if state.plan() != plan {
                 // What is noted was by another plan.
@@ -115,6 +147,6 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
             }
             plans.check_as(plan, state, now, cost)
         };
-        Ok(self.ask_shard(&mut shard, (hash, key), tagged, now, ask))
+        self.ask_shard(shard, (hash, key), tagged, now, ask)
     }
 }

@@ -26,7 +26,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             return self.check(key, now);
         }
         let hash = self.hasher.hash_one(key);
-        let decision = self.ask_in_shard((hash, key), None, now, |limiter, state, now| {
+        let mut shard = self.shard(hash).lock();
+        let decision = self.ask_shard(&mut shard, (hash, key), None, now, |limiter, state, now| {
             Ok(limiter.at_most(state, now, cost))
         });
         expect_grantable(decision)

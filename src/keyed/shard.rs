@@ -112,14 +112,31 @@ impl<K, L: Limiter> Shard<K, L> {
         now: Timestamp,
         cost: u64,
     ) -> Option<Result<(L::Found, bool), CostTooHigh>> {
+        self.look_and_take_if(key, now, cost, |_| true)
+    }
+
+    /// The same, if the client's state is as asked for besides.
+    #[inline]
+    pub(super) fn look_and_take_if<Q: Lookup<K> + ?Sized>(
+        &mut self,
+        key: (u64, &Q),
+        now: Timestamp,
+        cost: u64,
+        is_meant: impl FnOnce(&L::State) -> bool,
+    ) -> Option<Result<(L::Found, bool), CostTooHigh>> {
         self.ask_known(key, |limiter, state| {
-            let found = limiter.look(state, now, cost)?;
-            let admits = limiter.admits(&found);
-            if admits && cost > 0 {
-                limiter.take(state, now, &found, cost);
+            if !is_meant(state) {
+                return None;
             }
-            Ok((found, admits))
+            Some(limiter.look(state, now, cost).map(|found| {
+                let admits = limiter.admits(&found);
+                if admits && cost > 0 {
+                    limiter.take(state, now, &found, cost);
+                }
+                (found, admits)
+            }))
         })
+        .flatten()
     }
 
     /// The state of a client that is known.
