@@ -22,7 +22,7 @@ use core::fmt;
 
 use super::debt::DebtCap;
 use crate::arithmetic::{divide_up, join, saturate, split};
-use crate::decision::{Basis, BucketBasis, Decision, Receipt, Recorded, Tail};
+use crate::decision::{BucketBasis, Decision, Receipt, Recorded, RuleBasis, Tail};
 use crate::error::{BurstError, CostTooHigh};
 use crate::quota::Quota;
 use crate::time::Timestamp;
@@ -133,7 +133,7 @@ impl Bucket {
     ) -> Decision {
         let rate = (self.quota.limit(), self.quota.period_ns());
         let basis = BucketBasis::new(rate, self.burst, found.cost, found.missing, shapes);
-        Decision::new(Basis::Bucket(basis), now, found.admits, taken)
+        Decision::new(RuleBasis::Bucket(basis), now, found.admits, taken)
     }
 
     pub(super) fn record(&self, state: &mut BucketState, now: Timestamp, units: u64) -> Recorded {

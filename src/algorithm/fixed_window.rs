@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::debt::{DebtCap, max_debt_builders};
 use super::grid::{Grid, Opening};
-use crate::decision::{Basis, Decision, Receipt, Recorded, WindowBasis};
+use crate::decision::{Decision, Receipt, Recorded, RuleBasis, WindowBasis};
 use crate::error::{CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -242,7 +242,7 @@ impl Limiter for FixedWindow {
 
     #[inline]
     fn decision(&self, found: &WindowFound, now: Timestamp, taken: u64) -> Decision {
-        Decision::new(Basis::Window(found.basis), now, found.admits(), taken)
+        Decision::new(RuleBasis::Window(found.basis), now, found.admits(), taken)
     }
 
     fn record(&self, state: &mut FixedWindowState, now: Timestamp, units: u64) -> Recorded {

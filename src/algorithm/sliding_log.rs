@@ -18,7 +18,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::debt::{DebtCap, max_debt_builders};
-use crate::decision::{Basis, Decision, LogBasis, Receipt, Recorded};
+use crate::decision::{Decision, LogBasis, Receipt, Recorded, RuleBasis};
 use crate::error::{CostTooHigh, DebtError, ResolutionError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -324,7 +324,7 @@ impl Limiter for SlidingLog {
     }
 
     fn decision(&self, found: &LogFound, now: Timestamp, taken: u64) -> Decision {
-        Decision::new(Basis::Log(found.basis), now, found.admits(), taken)
+        Decision::new(RuleBasis::Log(found.basis), now, found.admits(), taken)
     }
 
     fn record(&self, state: &mut SlidingLogState, now: Timestamp, units: u64) -> Recorded {

@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use super::debt::{DebtCap, max_debt_builders};
 use super::grid::{Grid, Opening};
-use crate::decision::{Basis, CounterBasis, Decision, Receipt, Recorded};
+use crate::decision::{CounterBasis, Decision, Receipt, Recorded, RuleBasis};
 use crate::error::{CostTooHigh, DebtError};
 use crate::limiter::{Limiter, sealed};
 use crate::quota::Quota;
@@ -238,7 +238,7 @@ impl Limiter for SlidingWindowCounter {
 
     #[inline]
     fn decision(&self, found: &CounterFound, now: Timestamp, taken: u64) -> Decision {
-        Decision::new(Basis::Counter(found.basis), now, found.admits(), taken)
+        Decision::new(RuleBasis::Counter(found.basis), now, found.admits(), taken)
     }
 
     fn record(

@@ -7,18 +7,18 @@ use core::slice;
 
 use thiserror::Error;
 
-use super::summary::Summary;
 use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
-use crate::limiter::{Limiter, expect_grantable, sealed};
-use crate::policy::{Policy, PolicyState};
+use crate::limiter::{Limiter, sealed};
+use crate::policy::{Policy, PolicyFound, PolicyState};
 use crate::quota::Quota;
 use crate::time::Timestamp;
 
 /// Policies that hold together: a request passes if all of them let it, and they are charged together or not at all.
 ///
 /// It is what a tuple of limiters is, with as many members as are known only at run time. A clone is cheap: the members
-/// are shared. Changed for another in a running store, members carry their clients' usage over by their position.
+/// are shared. Changed for another in a running store, members carry their clients' usage over by their position. Of up to
+/// four members a decision allocates nothing.
 ///
 /// With the feature `serde` it is a list of policies, or one policy by itself.
 ///
@@ -86,48 +86,14 @@ impl All {
         pairs.map(|(index, (member, state))| (index, member, state))
     }
 
-    /// Whether all would let the request pass.
+    /// Each policy with what it has found.
     #[inline]
-    fn admit(
-        &self,
-        states: &[PolicyState],
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<bool, CostTooHigh> {
-        let mut admits = true;
-        for (index, member, state) in self.of(states) {
-            match member.look(state, now, cost) {
-                Ok(found) => admits &= member.admits(&found),
-                Err(never) => return Err(never.of_member(index)),
-            }
-        }
-        Ok(admits)
-    }
-
-    /// Looks at all members, and then charges all or none, without keeping what was found of each: there may be many.
-    #[inline]
-    fn decide(
-        &self,
-        state: &mut AllState,
-        now: Timestamp,
-        cost: u64,
-        mut report: impl FnMut(usize, Decision),
-    ) -> Result<Decision, CostTooHigh> {
-        let states = self.states_of(state, now);
-        let admits = self.admit(states, now, cost)?;
-        let mut summary = Summary::new();
-        for (index, (member, state)) in self.0.iter().zip(states).enumerate() {
-            let decision = if admits {
-                member.check(state, now, cost)
-            } else {
-                member.peek(state, now, cost)
-            };
-            // Each was asked the same just now, and none erred.
-            let decision = expect_grantable(decision);
-            summary.add(&decision);
-            report(index, decision);
-        }
-        Ok(summary.decision(now))
+    fn with<'a>(
+        &'a self,
+        found: &'a AllFound,
+    ) -> impl Iterator<Item = (&'a Policy, &'a PolicyFound)> {
+        let found = found.few.iter().flatten().chain(&found.more);
+        self.0.iter().zip(found)
     }
 
     /// The states of the members; fresh ones if these are another list's.
@@ -154,40 +120,6 @@ impl Limiter for All {
 
     fn fresh(&self, now: Timestamp) -> AllState {
         AllState::of(self.0.iter().map(|member| member.fresh(now)))
-    }
-
-    #[inline]
-    fn check(
-        &self,
-        state: &mut AllState,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, CostTooHigh> {
-        self.decide(state, now, cost, |_, _| {})
-    }
-
-    fn peek(&self, state: &AllState, now: Timestamp, cost: u64) -> Result<Decision, CostTooHigh> {
-        if state.as_slice().len() != self.0.len() {
-            return self.peek(&self.fresh(now), now, cost);
-        }
-        let mut summary = Summary::new();
-        for (index, member, state) in self.of(state.as_slice()) {
-            match member.peek(state, now, cost) {
-                Ok(decision) => summary.add(&decision),
-                Err(never) => return Err(never.of_member(index)),
-            }
-        }
-        Ok(summary.decision(now))
-    }
-
-    fn check_each(
-        &self,
-        state: &mut AllState,
-        now: Timestamp,
-        cost: u64,
-        report: &mut dyn FnMut(usize, Decision),
-    ) -> Result<Decision, CostTooHigh> {
-        self.decide(state, now, cost, report)
     }
 
     fn refund(&self, state: &mut AllState, now: Timestamp, receipt: Receipt) -> u64 {
@@ -237,41 +169,51 @@ impl Limiter for All {
         if state.as_slice().len() != self.0.len() {
             return self.look(&self.fresh(now), now, cost);
         }
-        let (mut admits, mut before, mut after) = (true, Summary::new(), Summary::new());
+        let mut all = AllFound {
+            few: [const { None }; FEW],
+            more: Vec::new(),
+        };
         for (index, member, state) in self.of(state.as_slice()) {
             let found = match member.look(state, now, cost) {
                 Ok(found) => found,
                 Err(never) => return Err(never.of_member(index)),
             };
-            admits &= member.admits(&found);
-            let untaken = member.decision(&found, now, 0);
-            before.add(&untaken);
-            let taken = member.decision(&found, now, cost);
-            after.add(&taken);
+            match all.few.get_mut(index) {
+                Some(place) => *place = Some(found),
+                None => all.more.push(found),
+            }
         }
-        Ok(AllFound {
-            admits,
-            before: before.decision(now),
-            after: after.decision(now),
-        })
+        Ok(all)
     }
 
     #[inline]
     fn admits(&self, found: &AllFound) -> bool {
-        found.admits
+        self.with(found).all(|(member, found)| member.admits(found))
     }
 
-    fn take(&self, state: &mut AllState, now: Timestamp, _found: &AllFound, cost: u64) {
+    fn take(&self, state: &mut AllState, now: Timestamp, found: &AllFound, cost: u64) {
         let states = self.states_of(state, now);
-        for (member, state) in self.0.iter().zip(states) {
-            // Admitted, so it is charged.
-            let _charged = member.check(state, now, cost);
+        for ((member, found), state) in self.with(found).zip(states) {
+            member.take(state, now, found, cost);
         }
     }
 
     #[inline]
-    fn decision(&self, found: &AllFound, _now: Timestamp, taken: u64) -> Decision {
-        if taken > 0 { found.after } else { found.before }
+    fn decision(&self, found: &AllFound, now: Timestamp, taken: u64) -> Decision {
+        let decisions = self.with(found);
+        Decision::together(decisions.map(|(member, found)| member.decision(found, now, taken)))
+    }
+
+    fn each(
+        &self,
+        found: &AllFound,
+        now: Timestamp,
+        taken: u64,
+        report: &mut dyn FnMut(usize, Decision),
+    ) {
+        for (index, (member, found)) in self.with(found).enumerate() {
+            report(index, member.decision(found, now, taken));
+        }
     }
 
     fn available(&self, state: &AllState, now: Timestamp) -> u64 {
@@ -364,13 +306,15 @@ impl AllState {
     }
 }
 
-/// What the members decide together, charged and not.
-#[derive(Clone, Copy, Debug)]
+/// What was found of each member: on the heap only where there are more than [`FEW`].
+#[derive(Clone, Debug)]
 pub struct AllFound {
-    admits: bool,
-    before: Decision,
-    after: Decision,
+    few: [Option<PolicyFound>; FEW],
+    more: Vec<PolicyFound>,
 }
+
+/// Hardly anyone sets more limits on one client than these; each takes bytes that every decision moves.
+const FEW: usize = 4;
 
 /// A list of policies, or one by itself.
 #[cfg(feature = "serde")]

@@ -11,7 +11,6 @@ mod plans;
 #[cfg(feature = "serde")]
 mod set;
 mod shadow;
-mod summary;
 mod tuple;
 
 pub use self::all::{All, AllState, EmptyAll};

@@ -1,6 +1,5 @@
 //! Tuples of limiters.
 
-use super::summary::Summary;
 use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
 use crate::limiter::{Limiter, sealed};
@@ -92,12 +91,7 @@ macro_rules! tuple {
 
             #[inline]
             fn decision(&self, found: &Self::Found, now: Timestamp, taken: u64) -> Decision {
-                let mut summary = Summary::new();
-                $(
-                    let decision = self.$index.decision(&found.$index, now, taken);
-                    summary.add(&decision);
-                )+
-                summary.decision(now)
+                Decision::together([$(self.$index.decision(&found.$index, now, taken)),+])
             }
 
             fn each(

@@ -1,35 +1,181 @@
 //! What a decision was taken from: the raw numbers of each rule, and what is worked out of them when asked.
 
+use core::cmp::Ordering;
+
 use super::receipt::Tail;
 use crate::arithmetic::{divide, divide_up, join, saturate, split};
 use crate::time::Timestamp;
 
-/// The numbers that a rule found, before the charge.
+/// What a decision was taken from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Basis {
-    Bucket(BucketBasis),
-    Window(WindowBasis),
-    Log(LogBasis),
-    Counter(CounterBasis),
+    Rule(RuleBasis),
+    /// Of two limits that are one: worked out when asked, as a rule's is.
+    Pair(PairBasis),
     Summary(SummaryBasis),
 }
 
 impl Basis {
-    /// Nobody waits in a queue that was not joined.
     #[inline]
-    pub(super) const fn undelayed(self) -> Self {
+    pub(super) const fn without_tail(self) -> Self {
         match self {
-            Self::Bucket(bucket) => Self::Bucket(BucketBasis { cost: 0, ..bucket }),
-            Self::Summary(summary) => Self::Summary(SummaryBasis {
-                delay_ns: 0,
-                ..summary
+            Self::Rule(rule) => Self::Rule(rule.without_tail()),
+            Self::Pair(pair) => Self::Pair(PairBasis {
+                rules: [pair.rules[0].without_tail(), pair.rules[1].without_tail()],
+                ..pair
             }),
-            other => other,
+            Self::Summary(_) => self,
+        }
+    }
+}
+
+/// The numbers that a rule found, before the charge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RuleBasis {
+    Bucket(BucketBasis),
+    Window(WindowBasis),
+    Log(LogBasis),
+    Counter(CounterBasis),
+}
+
+/// What two rules found that are charged together or not at all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PairBasis {
+    pub(super) rules: [RuleBasis; 2],
+    pub(super) admits: [bool; 2],
+}
+
+impl PairBasis {
+    /// The limit with the least left. Of two that have as little, the one that keeps the client waiting is named.
+    #[inline]
+    pub(super) fn limit(&self, charged: bool) -> u64 {
+        let [first, second] = &self.rules;
+        let named = match first.remaining(charged).cmp(&second.remaining(charged)) {
+            Ordering::Less => first,
+            Ordering::Greater => second,
+            Ordering::Equal => &self.rules[self.refused_by()],
+        };
+        named.limit()
+    }
+
+    #[inline]
+    pub(super) fn remaining(&self, charged: bool) -> u64 {
+        let [first, second] = &self.rules;
+        first.remaining(charged).min(second.remaining(charged))
+    }
+
+    #[inline]
+    pub(super) fn retry_ns(&self) -> u64 {
+        self.rules[self.refused_by()].retry_ns()
+    }
+
+    /// Which of them refused, the first if both wait as long or none did.
+    #[inline]
+    pub(super) fn refused_by(&self) -> usize {
+        let [first, second] = &self.rules;
+        match self.admits {
+            [_, true] => 0,
+            [true, false] => 1,
+            [false, false] => usize::from(second.retry_ns() > first.retry_ns()),
         }
     }
 
     #[inline]
-    pub(super) const fn without_tail(self) -> Self {
+    pub(super) fn reset_ns(&self, charged: bool) -> u64 {
+        let [first, second] = &self.rules;
+        first.reset_ns(charged).max(second.reset_ns(charged))
+    }
+
+    #[inline]
+    pub(super) fn delay_ns(&self) -> u64 {
+        let [first, second] = &self.rules;
+        first.delay_ns().max(second.delay_ns())
+    }
+
+    #[inline]
+    pub(super) fn debt(&self, charged: bool) -> u64 {
+        let [first, second] = &self.rules;
+        first.debt(charged).max(second.debt(charged))
+    }
+
+    #[inline]
+    pub(super) const fn tail(&self, now: Timestamp, charged: bool) -> Tail {
+        let [first, second] = &self.rules;
+        first.tail(now, charged).and(second.tail(now, charged))
+    }
+}
+
+impl RuleBasis {
+    #[inline]
+    pub(super) const fn limit(&self) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.limit,
+            Self::Window(window) => window.limit,
+            Self::Log(log) => log.limit,
+            Self::Counter(counter) => counter.limit,
+        }
+    }
+
+    #[inline]
+    pub(super) fn remaining(&self, charged: bool) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.remaining(charged),
+            Self::Window(window) => window.limit.saturating_sub(window.counted(charged)),
+            Self::Log(log) => log.limit.saturating_sub(log.counted(charged)),
+            Self::Counter(counter) => counter.remaining(charged),
+        }
+    }
+
+    /// How long the request must wait that was not admitted.
+    #[inline]
+    pub(super) fn retry_ns(&self) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.retry_ns(),
+            Self::Window(window) => window.left_ns,
+            Self::Log(log) => log.retry_ns,
+            Self::Counter(counter) => counter.retry_ns(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn reset_ns(&self, charged: bool) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.reset_ns(charged),
+            Self::Window(window) => window.reset_ns(charged),
+            Self::Log(log) => log.reset_ns(charged),
+            Self::Counter(counter) => counter.reset_ns(charged),
+        }
+    }
+
+    /// How long a request that was admitted stands in the queue.
+    #[inline]
+    pub(super) fn delay_ns(&self) -> u64 {
+        match self {
+            Self::Bucket(bucket) if bucket.shapes && bucket.cost > 0 => bucket.drain_ns(),
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn debt(&self, charged: bool) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.debt(charged),
+            Self::Window(window) => window.counted(charged).saturating_sub(window.limit),
+            Self::Log(log) => log.counted(charged).saturating_sub(log.limit),
+            Self::Counter(counter) => counter.debt(charged),
+        }
+    }
+
+    #[inline]
+    pub(super) const fn tail(&self, now: Timestamp, charged: bool) -> Tail {
+        match self {
+            Self::Bucket(bucket) => bucket.tail(now, charged),
+            _ => Tail::NONE,
+        }
+    }
+
+    #[inline]
+    const fn without_tail(self) -> Self {
         match self {
             Self::Bucket(bucket) => Self::Bucket(BucketBasis {
                 shapes: false,

@@ -2,15 +2,18 @@
 
 mod basis;
 mod receipt;
+mod summary;
 
 use core::fmt;
 use core::time::Duration;
 
+use self::basis::{Basis, PairBasis};
 pub(crate) use self::basis::{
-    Basis, BucketBasis, CounterBasis, LogBasis, SummaryBasis, WindowBasis,
+    BucketBasis, CounterBasis, LogBasis, RuleBasis, SummaryBasis, WindowBasis,
 };
 pub use self::receipt::Receipt;
 pub(crate) use self::receipt::{Recorded, Tail};
+use self::summary::Summary;
 use crate::time::Timestamp;
 
 /// What a limiter answered: allowed or not, and what the client should know.
@@ -47,6 +50,8 @@ pub struct Decision {
     moves_time: bool,
     store_full: bool,
     would_have_refused: bool,
+    /// Nobody waits in a queue that was not joined.
+    undelayed: bool,
     /// Of several limits, the one that refused.
     member: u16,
     /// What this call may use.
@@ -64,13 +69,19 @@ pub struct Decision {
 impl Decision {
     /// What a rule has found at `now`; if it is allowed, `taken` units of it were spent.
     #[inline]
-    pub(crate) const fn new(basis: Basis, now: Timestamp, allowed: bool, taken: u64) -> Self {
+    pub(crate) const fn new(basis: RuleBasis, now: Timestamp, allowed: bool, taken: u64) -> Self {
+        Self::of(Basis::Rule(basis), now, allowed, taken)
+    }
+
+    #[inline]
+    const fn of(basis: Basis, now: Timestamp, allowed: bool, taken: u64) -> Self {
         Self {
             allowed,
             taken: taken > 0,
             moves_time: taken > 0,
             store_full: false,
             would_have_refused: false,
+            undelayed: false,
             member: 0,
             granted: taken,
             spent: taken,
@@ -80,6 +91,44 @@ impl Decision {
             tail: Tail::NONE,
             basis,
         }
+    }
+
+    /// What several limits, at least one, decide together at one instant.
+    #[inline(always)]
+    pub(crate) fn together(decisions: impl IntoIterator<Item = Self>) -> Self {
+        let mut decisions = decisions.into_iter();
+        let (first, second, third) = (decisions.next(), decisions.next(), decisions.next());
+        match (&first, &second, &third) {
+            (Some(only), None, _) => return *only,
+            (Some(first), Some(second), None) => {
+                if let Some(pair) = Self::pair(first, second) {
+                    return pair;
+                }
+            }
+            _ => {}
+        }
+        let mut summary = Summary::new();
+        let few = [first, second, third].into_iter().flatten();
+        few.chain(decisions)
+            .for_each(|decision| summary.add(&decision));
+        summary.decision()
+    }
+
+    /// Two rules as one, unless one of them is more than a rule: several itself, or one that is only tried.
+    #[inline(always)]
+    fn pair(first: &Self, second: &Self) -> Option<Self> {
+        let (Basis::Rule(one), Basis::Rule(other)) = (&first.basis, &second.basis) else {
+            return None;
+        };
+        if first.would_have_refused || second.would_have_refused {
+            return None;
+        }
+        let basis = Basis::Pair(PairBasis {
+            rules: [*one, *other],
+            admits: [first.allowed, second.allowed],
+        });
+        let allowed = first.allowed && second.allowed;
+        Some(Self::of(basis, first.decided_at, allowed, first.spent))
     }
 
     /// A peek, made of a charge of `cost` that came before it.
@@ -97,15 +146,10 @@ impl Decision {
     /// Allowed in spite of the limit, which is only being tried.
     #[inline]
     pub(crate) const fn in_shadow(self, granted: u64) -> Self {
-        let basis = if self.allowed {
-            self.basis
-        } else {
-            self.basis.undelayed()
-        };
         Self {
-            basis,
             allowed: true,
             would_have_refused: true,
+            undelayed: self.undelayed || !self.allowed,
             granted,
             ..self
         }
@@ -179,12 +223,12 @@ impl Decision {
             delay_ns: 0,
             debt: 0,
         };
-        Self::new(Basis::Summary(basis), now, false, 0).of_members(member, false, Tail::NONE)
+        Self::of(Basis::Summary(basis), now, false, 0).of_members(member, false, Tail::NONE)
     }
 
     /// The same where a store has no room for the client: it is refused, or let through, and nothing is kept.
     #[cfg(feature = "std")]
-    pub(crate) const fn for_want_of_room(self, retry_ns: u64, allowed: bool) -> Self {
+    pub(crate) fn for_want_of_room(self, retry_ns: u64, allowed: bool) -> Self {
         let refused = Self::from_memory(self.limit(), (retry_ns, 0), 0, self.decided_at);
         Self {
             allowed,
@@ -247,12 +291,10 @@ impl Decision {
     /// The units that the quota grants per period.
     #[inline]
     #[must_use]
-    pub const fn limit(&self) -> u64 {
+    pub fn limit(&self) -> u64 {
         match &self.basis {
-            Basis::Bucket(bucket) => bucket.limit,
-            Basis::Window(window) => window.limit,
-            Basis::Log(log) => log.limit,
-            Basis::Counter(counter) => counter.limit,
+            Basis::Rule(rule) => rule.limit(),
+            Basis::Pair(pair) => pair.limit(self.taken),
             Basis::Summary(summary) => summary.limit,
         }
     }
@@ -264,10 +306,8 @@ impl Decision {
     #[must_use]
     pub fn remaining(&self) -> u64 {
         match &self.basis {
-            Basis::Bucket(bucket) => bucket.remaining(self.taken),
-            Basis::Window(window) => window.limit.saturating_sub(window.counted(self.taken)),
-            Basis::Log(log) => log.limit.saturating_sub(log.counted(self.taken)),
-            Basis::Counter(counter) => counter.remaining(self.taken),
+            Basis::Rule(rule) => rule.remaining(self.taken),
+            Basis::Pair(pair) => pair.remaining(self.taken),
             Basis::Summary(summary) => summary.remaining,
         }
     }
@@ -288,10 +328,8 @@ impl Decision {
             return 0;
         }
         self.wait_ns(match &self.basis {
-            Basis::Bucket(bucket) => bucket.retry_ns(),
-            Basis::Window(window) => window.left_ns,
-            Basis::Log(log) => log.retry_ns,
-            Basis::Counter(counter) => counter.retry_ns(),
+            Basis::Rule(rule) => rule.retry_ns(),
+            Basis::Pair(pair) => pair.retry_ns(),
             Basis::Summary(summary) => summary.retry_ns,
         })
     }
@@ -306,10 +344,8 @@ impl Decision {
     #[inline]
     pub(crate) fn reset_after_ns(&self) -> u64 {
         self.wait_ns(match &self.basis {
-            Basis::Bucket(bucket) => bucket.reset_ns(self.taken),
-            Basis::Window(window) => window.reset_ns(self.taken),
-            Basis::Log(log) => log.reset_ns(self.taken),
-            Basis::Counter(counter) => counter.reset_ns(self.taken),
+            Basis::Rule(rule) => rule.reset_ns(self.taken),
+            Basis::Pair(pair) => pair.reset_ns(self.taken),
             Basis::Summary(summary) => summary.reset_ns,
         })
     }
@@ -324,13 +360,14 @@ impl Decision {
 
     #[inline]
     pub(crate) fn delay_ns(&self) -> u64 {
-        match &self.basis {
-            Basis::Bucket(bucket) if bucket.shapes && self.allowed && bucket.cost > 0 => {
-                self.wait_ns(bucket.drain_ns())
-            }
-            Basis::Summary(summary) if self.allowed => self.wait_ns(summary.delay_ns),
-            _ => 0,
+        if !self.allowed || self.undelayed {
+            return 0;
         }
+        self.wait_ns(match &self.basis {
+            Basis::Rule(rule) => rule.delay_ns(),
+            Basis::Pair(pair) => pair.delay_ns(),
+            Basis::Summary(summary) => summary.delay_ns,
+        })
     }
 
     /// The units that this call may use: the cost of a check that was allowed, what `at_most` has granted, what `charge` has
@@ -363,8 +400,9 @@ impl Decision {
     #[inline]
     pub(crate) const fn tail(&self) -> Tail {
         match &self.basis {
-            Basis::Bucket(bucket) => bucket.tail(self.decided_at, self.taken),
-            _ => self.tail,
+            Basis::Rule(rule) => rule.tail(self.decided_at, self.taken),
+            Basis::Pair(pair) => pair.tail(self.decided_at, self.taken),
+            Basis::Summary(_) => self.tail,
         }
     }
 
@@ -374,10 +412,8 @@ impl Decision {
     #[must_use]
     pub fn debt(&self) -> u64 {
         match &self.basis {
-            Basis::Bucket(bucket) => bucket.debt(self.taken),
-            Basis::Window(window) => window.counted(self.taken).saturating_sub(window.limit),
-            Basis::Log(log) => log.counted(self.taken).saturating_sub(log.limit),
-            Basis::Counter(counter) => counter.debt(self.taken),
+            Basis::Rule(rule) => rule.debt(self.taken),
+            Basis::Pair(pair) => pair.debt(self.taken),
             Basis::Summary(summary) => summary.debt,
         }
     }
@@ -393,12 +429,14 @@ impl Decision {
     /// A limit by itself is number 0. `None` if the request may go.
     #[inline]
     #[must_use]
-    pub const fn refused_by(&self) -> Option<usize> {
+    pub fn refused_by(&self) -> Option<usize> {
         if self.allowed {
-            None
-        } else {
-            Some(self.member as usize)
+            return None;
         }
+        Some(match &self.basis {
+            Basis::Pair(pair) => pair.refused_by(),
+            _ => self.member as usize,
+        })
     }
 
     /// Whether a limit that is only being tried ([`Shadow`](crate::Shadow)) would have refused this request.
@@ -459,8 +497,8 @@ impl fmt::Debug for Decision {
         if self.unrecorded > 0 {
             shown.field("unrecorded", &self.unrecorded);
         }
-        if self.member > 0 && !self.allowed {
-            shown.field("refused_by", &self.member);
+        if let Some(member @ 1..) = self.refused_by() {
+            shown.field("refused_by", &member);
         }
         if self.store_full {
             shown.field("store_full", &true);

@@ -1,11 +1,12 @@
 //! What several limits say together.
 
-use crate::decision::{Basis, Decision, SummaryBasis, Tail};
+use super::{Basis, Decision, SummaryBasis, Tail};
 use crate::time::Timestamp;
 
 /// The members' decisions, taken together one by one, in their order.
 pub(super) struct Summary {
     seen: usize,
+    decided_at: Timestamp,
     refused: Option<Refused>,
     limit: u64,
     remaining: u64,
@@ -31,6 +32,7 @@ impl Summary {
     pub(super) const fn new() -> Self {
         Self {
             seen: 0,
+            decided_at: Timestamp::EPOCH,
             refused: None,
             limit: 0,
             remaining: u64::MAX,
@@ -71,12 +73,13 @@ impl Summary {
         self.recorded |= decision.is_recorded();
         self.would_have_refused |= decision.would_have_refused();
         self.tail = self.tail.and(decision.tail());
+        self.decided_at = decision.decided_at;
         self.seen += 1;
     }
 
-    /// The decision at `now` of all that were added.
+    /// The decision of all that were added.
     #[inline(always)]
-    pub(super) fn decision(self, now: Timestamp) -> Decision {
+    pub(super) fn decision(self) -> Decision {
         let mut basis = SummaryBasis {
             limit: self.limit,
             remaining: self.remaining,
@@ -96,8 +99,8 @@ impl Summary {
         }
         let taken = if self.recorded { self.granted } else { 0 };
         let allowed = self.refused.is_none();
-        let decision = Decision::new(Basis::Summary(basis), now, allowed, taken);
-        let decision = decision.of_members(refused_by, self.would_have_refused, self.tail);
+        let decision = Decision::of(Basis::Summary(basis), self.decided_at, allowed, taken)
+            .of_members(refused_by, self.would_have_refused, self.tail);
         if allowed && self.would_have_refused && !self.recorded {
             decision.in_shadow(self.granted)
         } else {
