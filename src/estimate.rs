@@ -1,5 +1,6 @@
 //! [`Estimate`]: a cost that is known only afterwards.
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use thiserror::Error;
@@ -36,12 +37,12 @@ pub struct Estimate<S: Settle> {
 }
 
 /// Why an estimate was not spent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EstimateError {
     /// Not now: the decision says when.
     #[error("refused: retry after {:?}", .0.retry_after())]
-    Refused(Decision),
+    Refused(Box<Decision>),
     /// Never.
     #[error(transparent)]
     CostTooHigh(#[from] CostTooHigh),
@@ -54,7 +55,7 @@ impl<S: Settle> Estimate<S> {
     ) -> Result<Self, EstimateError> {
         let decision = decision?;
         if !decision.is_allowed() {
-            return Err(EstimateError::Refused(decision));
+            return Err(EstimateError::Refused(Box::new(decision)));
         }
         Ok(Self {
             client,

@@ -128,6 +128,12 @@ impl HolderTime {
         self.shift_ns = self.shift_ns.saturating_add(instant.set_back_ns);
     }
 
+    /// The same, to an instant that may lie before the latest charge.
+    #[cfg(feature = "wait")]
+    pub(crate) fn pass_to(&mut self, charged_at: Timestamp) {
+        self.latest_charge = self.latest_charge.max(charged_at);
+    }
+
     /// Time has come to `instant`: no call is decided before it any more.
     #[inline]
     pub(crate) fn pass(&mut self, instant: Instant) {

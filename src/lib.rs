@@ -25,6 +25,10 @@ mod estimate;
 mod holder;
 #[cfg(feature = "std")]
 pub mod keyed;
+#[cfg(feature = "wait")]
+mod queue;
+#[cfg(feature = "wait")]
+pub mod wait;
 
 pub use algorithm::{FixedWindow, LeakyBucket, SlidingLog, SlidingWindowCounter, TokenBucket};
 pub use clock::Clock;

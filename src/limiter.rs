@@ -41,6 +41,10 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
     /// What the rule keeps of one client.
     type State: Clone;
 
+    /// Whether it may let requests pass that should wait for a queue to drain first.
+    #[doc(hidden)]
+    const SHAPES: bool = false;
+
     /// What a rule has found of a state at an instant, for a cost: enough to decide, to charge and to report.
     #[doc(hidden)]
     type Found;
@@ -188,6 +192,59 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
         now: Timestamp,
         cost: u64,
     ) -> Result<Self::Found, CostTooHigh>;
+
+    /// Decides as [`check`](Self::check) does, but spends nothing if the request would have to stand in a queue first.
+    #[cfg(feature = "wait")]
+    #[doc(hidden)]
+    fn check_undelayed(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        let found = self.look(state, now, cost)?;
+        if cost == 0 || !self.admits(&found) || self.decision(&found, now, 0).delay_ns() > 0 {
+            return Ok(self.decision(&found, now, 0));
+        }
+        self.take(state, now, &found, cost);
+        Ok(self.decision(&found, now, cost))
+    }
+
+    /// Spends what was found to be there, if the request may go and need not be delayed; says what gives it back.
+    #[cfg(feature = "wait")]
+    #[doc(hidden)]
+    #[inline]
+    fn pass(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        found: &Self::Found,
+        cost: u64,
+    ) -> Option<Option<Receipt>> {
+        if !self.admits(found) {
+            return None;
+        }
+        if Self::SHAPES && cost > 0 && self.decision(found, now, 0).delay_ns() > 0 {
+            return None;
+        }
+        if cost > 0 {
+            self.take(state, now, found, cost);
+        }
+        Some(self.decision(found, now, cost).receipt())
+    }
+
+    /// Decides as [`check`](Self::check) does, for one who has waited until now: its instant was the first, be it between two
+    /// nanoseconds, at which it could go, and what drains or fills begins there.
+    #[cfg(feature = "wait")]
+    #[doc(hidden)]
+    fn check_in_turn(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        self.check(state, now, cost)
+    }
 
     /// Whether what was found lets the request pass.
     #[doc(hidden)]

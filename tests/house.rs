@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The house, top to bottom: a file or folder may use what stands above its own line, and its own folder.
-/// (L3 takes four lines, for a policy is made of the algorithms, and several limits of policies; `holder` and `estimate` are
-/// what `direct` and `keyed` share.)
-const HOUSE: [(&str, &[&str]); 11] = [
+/// (L3 takes four lines, for a policy is made of the algorithms, and several limits of policies; `holder`, `estimate` and
+/// `queue` are what `direct` and `keyed` share.)
+const HOUSE: [(&str, &[&str]); 12] = [
     ("L0", &["arithmetic", "time", "error"]),
     ("L1", &["quota", "decision"]),
     ("L2", &["limiter", "clock"]),
@@ -15,6 +15,7 @@ const HOUSE: [(&str, &[&str]); 11] = [
     ("L3", &["compose"]),
     ("L3", &["check"]),
     ("L3 to L4", &["holder", "estimate"]),
+    ("L3 to L4", &["queue"]),
     ("L4", &["direct", "keyed", "http", "redis", "metrics"]),
     ("L5", &["wait", "fleet"]),
     ("L6", &["tower"]),

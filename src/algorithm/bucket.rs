@@ -39,7 +39,7 @@ pub struct BucketState {
 
 /// A quota and a burst: the arithmetic of both buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     quota: Quota,
     burst: u64,
     cap: DebtCap,
@@ -209,6 +209,74 @@ impl Bucket {
         join(state.full_at_limit) <= latest
     }
 
+    /// Takes what is admitted, as of the instant at which the bucket was full, if that is less than a nanosecond ago.
+    #[cfg(feature = "wait")]
+    pub(super) fn take_in_turn(&self, state: &mut BucketState, found: &BucketFound, cost: u64) {
+        if cost == 0 || !found.admits {
+            return;
+        }
+        let full_at_limit = join(state.full_at_limit);
+        self.take(state, found, cost);
+        let ago = found.now_limit.saturating_sub(full_at_limit);
+        if ago < u128::from(self.quota.limit()) {
+            state.full_at_limit = split(join(state.full_at_limit) - ago);
+        }
+    }
+
+    /// Books a cost for the first instant at which it passes, or, if it has to stand in a queue, at which all before it have
+    /// drained: the state is then as if it had been charged, below empty if need be. Nothing is changed if that is more than
+    /// `max_wait_ns` away, or more than a state holds, and the wait is told.
+    #[cfg(feature = "wait")]
+    pub(crate) fn book(
+        &self,
+        state: &mut BucketState,
+        now: Timestamp,
+        cost: u64,
+        max_wait_ns: u64,
+        delays: bool,
+    ) -> Result<Result<Booking, u64>, CostTooHigh> {
+        let BucketFound {
+            now_limit, missing, ..
+        } = self.look(state, now, cost)?;
+        let spent = self.in_periods(cost);
+        let over = if cost == 0 {
+            0
+        } else if delays {
+            missing
+        } else {
+            (missing + spent).saturating_sub(self.in_periods(self.burst))
+        };
+        let wait_ns = saturate(divide_up(over, self.quota.limit()));
+        let last_ns = Timestamp::MAX.nanos_since(now);
+        let holds = missing <= self.in_periods(Quota::MAX_LIMIT) - spent;
+        if wait_ns > max_wait_ns.min(last_ns) || !holds {
+            return Ok(Err(wait_ns));
+        }
+        let full_after = now_limit + missing + spent;
+        if cost > 0 {
+            state.full_at_limit = split(full_after);
+        }
+        Ok(Ok(Booking {
+            quota: self.quota,
+            units: cost,
+            act_at: Timestamp::from_nanos(now.as_nanos() + wait_ns),
+            full_after,
+        }))
+    }
+
+    /// Gives back of a booking all but what was booked after it.
+    #[cfg(feature = "wait")]
+    pub(crate) fn cancel(&self, state: &mut BucketState, now: Timestamp, booking: &Booking) -> u64 {
+        let spent = self.in_periods(booking.units);
+        let after = if booking.quota == self.quota {
+            join(state.full_at_limit).abs_diff(booking.full_after)
+        } else {
+            // Another limit counts otherwise: what came after cannot be told any more.
+            0
+        };
+        self.refund_parts(state, now, spent.saturating_sub(after))
+    }
+
     /// What is missing from full at `now`, in units × P.
     #[inline]
     fn missing(&self, state: &BucketState, now: Timestamp) -> u128 {
@@ -243,6 +311,18 @@ impl BucketState {
             .map(|units| u128::from(units) * u128::from(period_ns));
         charged.saturating_sub(gone).min(asked)
     }
+}
+
+/// What names a booking, so that it can be cancelled.
+#[cfg(feature = "wait")]
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Booking {
+    quota: Quota,
+    units: u64,
+    pub(crate) act_at: Timestamp,
+    /// The state right after it.
+    full_after: u128,
 }
 
 /// What a bucket holds at some instant, in units × P.

@@ -72,6 +72,11 @@ impl LeakyBucket {
         self.0.burst()
     }
 
+    #[cfg(feature = "wait")]
+    pub(crate) const fn bucket(&self) -> &Bucket {
+        &self.0
+    }
+
     const fn with_cap(self, cap: DebtCap) -> Self {
         Self(self.0.with_cap(cap))
     }
@@ -88,6 +93,7 @@ impl LeakyBucket {
 impl Limiter for LeakyBucket {
     type State = BucketState;
     type Found = BucketFound;
+    const SHAPES: bool = true;
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -126,6 +132,19 @@ impl Limiter for LeakyBucket {
         cost: u64,
     ) -> Result<BucketFound, CostTooHigh> {
         self.0.look(state, now, cost)
+    }
+
+    #[cfg(feature = "wait")]
+    fn check_in_turn(
+        &self,
+        state: &mut BucketState,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        let found = self.look(state, now, cost)?;
+        self.0.take_in_turn(state, &found, cost);
+        let taken = if found.admits() { cost } else { 0 };
+        Ok(self.decision(&found, now, taken))
     }
 
     #[inline]

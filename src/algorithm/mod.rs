@@ -26,6 +26,8 @@ mod sliding_log;
 mod sliding_window_counter;
 mod token_bucket;
 
+#[cfg(feature = "wait")]
+pub use bucket::Booking;
 pub(crate) use bucket::BucketFound;
 pub use bucket::BucketState;
 pub(crate) use fixed_window::WindowFound;

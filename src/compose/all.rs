@@ -112,6 +112,7 @@ impl All {
 impl Limiter for All {
     type State = AllState;
     type Found = AllFound;
+    const SHAPES: bool = true;
 
     #[inline]
     fn quota(&self) -> Quota {

@@ -198,6 +198,7 @@ impl<L: Limiter> Plans<L> {
 impl<L: Limiter> Limiter for Plans<L> {
     type State = PlanState<L::State>;
     type Found = PlanFound<L::Found>;
+    const SHAPES: bool = L::SHAPES;
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -252,6 +253,18 @@ impl<L: Limiter> Limiter for Plans<L> {
     fn state_bytes(&self, state: &Self::State) -> usize {
         let of_limiter = self.plan(state.plan).limiter.state_bytes(&state.state);
         size_of::<Self::State>() - size_of::<L::State>() + of_limiter
+    }
+
+    #[inline]
+    #[cfg(feature = "wait")]
+    fn check_in_turn(
+        &self,
+        state: &mut Self::State,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        let limiter = &self.0[self.index(state.plan)].limiter;
+        limiter.check_in_turn(&mut state.state, now, cost)
     }
 
     #[inline]

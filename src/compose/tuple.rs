@@ -14,6 +14,7 @@ macro_rules! tuple {
         impl<$($name: Limiter),+> Limiter for ($($name,)+) {
             type State = ($($name::State,)+);
             type Found = ($($name::Found,)+);
+            const SHAPES: bool = false $(|| $name::SHAPES)+;
 
             #[inline]
             fn quota(&self) -> Quota {

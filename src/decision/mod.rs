@@ -226,6 +226,60 @@ impl Decision {
         Self::of(Basis::Summary(basis), now, false, 0).of_members(member, false, Tail::NONE)
     }
 
+    /// A refusal because others wait: `then` is what the request would be told when the last of them has gone, `until_then_ns`
+    /// from now. Nothing is left for anyone else until then; this one may go after `retry_ns`.
+    #[cfg(feature = "wait")]
+    pub(crate) fn behind_others(
+        then: &Self,
+        (until_then_ns, retry_ns): (u64, u64),
+        debt: u64,
+        now: Timestamp,
+    ) -> Self {
+        let basis = SummaryBasis {
+            limit: then.limit(),
+            remaining: 0,
+            retry_ns,
+            reset_ns: until_then_ns.saturating_add(then.reset_after_ns()),
+            delay_ns: 0,
+            debt,
+        };
+        let member = then.refused_by().unwrap_or(0);
+        Self::of(Basis::Summary(basis), now, false, 0).of_members(member, false, Tail::NONE)
+    }
+
+    /// A peek, made of a booking that came before it: what is booked is spent, and may be used after `delay_ns`.
+    #[cfg(feature = "wait")]
+    pub(crate) fn booked(self, recorded: Recorded, delay_ns: u64) -> Self {
+        let basis = SummaryBasis {
+            limit: self.limit(),
+            remaining: self.remaining(),
+            retry_ns: 0,
+            reset_ns: self.reset_after_ns(),
+            delay_ns,
+            debt: self.debt(),
+        };
+        let decision = Self::of(Basis::Summary(basis), self.decided_at, true, 0);
+        decision.after_charge(recorded, recorded.units)
+    }
+
+    /// A peek after so many others were let go: they are recorded, if any.
+    #[cfg(feature = "wait")]
+    pub(crate) const fn after_serving(self, served: u64) -> Self {
+        self.after_charge(Recorded::of(served), served)
+    }
+
+    /// What was charged, with how the client stands behind those who wait.
+    #[cfg(feature = "std")]
+    pub(crate) fn charged_behind(self, behind: Self) -> Self {
+        Self {
+            moves_time: self.moves_time,
+            granted: self.granted,
+            spent: self.spent,
+            unrecorded: self.unrecorded,
+            ..behind
+        }
+    }
+
     /// The same where a store has no room for the client: it is refused, or let through, and nothing is kept.
     #[cfg(feature = "std")]
     pub(crate) fn for_want_of_room(self, retry_ns: u64, allowed: bool) -> Self {

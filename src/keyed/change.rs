@@ -29,7 +29,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let _alone = self.changes.lock();
         for shard in &self.shards {
             let limiter = limiter.clone();
-            shard.0.lock().set_limiter(limiter, &self.denials, now);
+            self.around_change(shard, now, |shard| {
+                shard.set_limiter(limiter, &self.denials, now);
+            });
         }
     }
 }

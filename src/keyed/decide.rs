@@ -25,6 +25,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         now: Timestamp,
     ) -> bool {
         let mut shard = self.shard(hash).lock();
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), 1, now) {
+                return expect_grantable(behind).is_allowed();
+            }
+        }
         let instant = shard.date(now);
         let tagged = || self.tagged(hash, key);
         match self.allow_known(&mut shard, (hash, key), tagged, (now, instant), |_| true) {
@@ -65,6 +70,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         now: Timestamp,
     ) -> Decision {
         let mut shard = self.shard(hash).lock();
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), 1, now) {
+                return expect_grantable(behind);
+            }
+        }
         self.check_known_or(
             &mut shard,
             (hash, key),
@@ -109,6 +119,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         now: Timestamp,
     ) -> Result<Decision, CostTooHigh> {
         let mut shard = self.shard(hash).lock();
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
+                return behind;
+            }
+        }
         let instant = shard.date(now);
         match shard.look_and_take((hash, key), instant.now, cost) {
             Some(Ok((found, true))) => {
@@ -202,7 +217,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// Decides a call of a client that is not known, and keeps its state if something was spent.
     #[cold]
     #[inline(never)]
-    fn ask_newcomer<Q: Lookup<K> + ?Sized>(
+    pub(super) fn ask_newcomer<Q: Lookup<K> + ?Sized>(
         &self,
         shard: &mut Shard<K, L>,
         (hash, key): (u64, &Q),

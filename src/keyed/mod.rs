@@ -14,6 +14,7 @@ mod settle;
 mod shard;
 mod sync;
 mod table;
+mod waits;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -31,6 +32,8 @@ use self::room::{KEYS_PER_SHARD, Room};
 pub use self::saved::{RestoreError, Saved};
 pub use self::settle::Client;
 use self::shard::Shard;
+#[cfg(feature = "wait")]
+use self::waits::Queues;
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
 use crate::limiter::{Limiter, expect_grantable};
@@ -90,6 +93,8 @@ pub struct Keyed<K, L: Limiter, H = RandomState> {
     room: Option<Room>,
     /// Held by whoever changes the limiter of all shards, or needs it to be one of all of them.
     changes: Mutex<()>,
+    #[cfg(feature = "wait")]
+    queues: Queues<K, L::State>,
 }
 
 /// A shard alone on its cache lines (two, for processors fetch them in pairs), so that its lock slows no other.
@@ -142,6 +147,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             denials: Denials::new(),
             room: None,
             changes: Mutex::new(()),
+            #[cfg(feature = "wait")]
+            queues: Queues::new(),
         }
     }
 
@@ -260,6 +267,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     ) -> Result<Decision, CostTooHigh> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
+                return behind;
+            }
+        }
         let lateness_ns = shard.date(now).lateness_ns();
         self.ask_shard(&mut shard, (hash, key), None, now, |limiter, state, now| {
             limiter.check_each(state, now, cost, &mut |member, mut decision| {
@@ -291,6 +303,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     ) -> Result<Decision, CostTooHigh> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
+                return behind;
+            }
+        }
         let instant = shard.date(now);
         let mut decision = shard.peek((hash, key), cost, instant)?;
         shard.settle(&self.denials, now, instant, &mut decision);

@@ -49,6 +49,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         }
         let mut shard = self.shard(hash).lock();
         let plan = shard.limiter().expect(plan)?;
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), 1, now) {
+                return Ok(expect_grantable(behind).is_allowed());
+            }
+        }
         let instant = shard.date(now);
         // Most clients are on the plan that is named; whoever is not is asked about in full.
         let is_on_it = |state: &PlanState<L::State>| state.plan() == plan;
@@ -81,6 +86,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         }
         let mut shard = self.shard(hash).lock();
         let plan = shard.limiter().expect(plan)?;
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), 1, now) {
+                return Ok(expect_grantable(behind));
+            }
+        }
         let is_on_it = |state: &PlanState<L::State>| state.plan() == plan;
         let key = (hash, key);
         Ok(
@@ -109,6 +119,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let plan = shard.limiter().expect(plan.into())?;
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
+                return Ok(behind?);
+            }
+        }
         Ok(self.ask_as(&mut shard, plan, (hash, key), None, cost, now)?)
     }
 

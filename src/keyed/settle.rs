@@ -27,6 +27,11 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         }
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
+        if shard.is_awaited() {
+            if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost.min(1), now) {
+                return expect_grantable(behind);
+            }
+        }
         let decision = self.ask_shard(&mut shard, (hash, key), None, now, |limiter, state, now| {
             Ok(limiter.at_most(state, now, cost))
         });
@@ -48,15 +53,23 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     pub fn charge<Q: Lookup<K> + ?Sized>(&self, key: &Q, cost: u64, now: Timestamp) -> Decision {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
+        // Whoever may go by now was there first.
+        self.serve_queue(&mut shard, (hash, key), now);
         let decision = self.ask_shard(&mut shard, (hash, key), None, now, |limiter, state, now| {
             Ok(limiter.charge(state, now, cost))
         });
         self.denials.clear(hash);
-        let decision = expect_grantable(decision);
-        if decision.is_store_full() {
-            return decision.with_unrecorded(cost);
+        let charged = expect_grantable(decision);
+        if charged.is_store_full() {
+            return charged.with_unrecorded(cost);
         }
-        decision
+        if shard.is_awaited() {
+            self.changed(&mut shard, (hash, key), Some(now));
+            if let Some(Ok(behind)) = self.behind_others(&mut shard, (hash, key), 1, now) {
+                return charged.charged_behind(behind);
+            }
+        }
+        charged
     }
 
     /// Gives `key` back what a charge has spent, and says how many whole units that were. See [`Limiter::refund`].
@@ -106,7 +119,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         Estimate::new(client, self.check_n(key, cost, now))
     }
 
-    /// Forgets `key`, whatever it has spent: its next request is a newcomer's. Says whether it was known.
+    /// Forgets `key`, whatever it has spent: its next request is a newcomer's, and whoever waits for it goes on from there.
+    /// Says whether it was known.
     ///
     /// ```
     /// use tollgate::{Keyed, Quota, Timestamp, TokenBucket};
@@ -120,6 +134,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     pub fn reset<Q: Lookup<K> + ?Sized>(&self, key: &Q) -> bool {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
+        if shard.is_awaited() && self.reset_awaited(&mut shard, (hash, key)) {
+            return true;
+        }
         let was_known = shard.remove((hash, key));
         self.denials.clear(hash);
         self.give_back(usize::from(was_known));
@@ -142,13 +159,17 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let instant = match now {
-            Some(now) => shard.date_for_good(&self.denials, now),
+            Some(now) => {
+                self.serve_queue(&mut shard, (hash, key), now);
+                shard.date_for_good(&self.denials, now)
+            }
             None => shard.latest(),
         };
         let given = shard.ask_known((hash, key), |limiter, state| {
             limiter.refund(state, instant.now, receipt)
         });
         self.denials.clear(hash);
+        self.changed(&mut shard, (hash, key), now);
         given.unwrap_or(0)
     }
 }

@@ -28,6 +28,9 @@ pub(super) struct Shard<K, L: Limiter> {
     /// The table's generation when the newest charge was last told.
     generation: u64,
     refusals: u32,
+    /// For how many of its clients somebody waits.
+    #[cfg(feature = "wait")]
+    awaited: u32,
     /// Each shard has its own, so that a running store can be given another one shard after the other.
     limiter: L,
     /// The place in the table that is swept next.
@@ -55,6 +58,8 @@ impl<K, L: Limiter> Shard<K, L> {
             alarm_at_ns: 0,
             generation: 0,
             refusals: 0,
+            #[cfg(feature = "wait")]
+            awaited: 0,
             hand: Place::default(),
             lines,
             forgotten: 0,
@@ -92,6 +97,34 @@ impl<K, L: Limiter> Shard<K, L> {
         &self.limiter
     }
 
+    /// Whether somebody waits for one of its clients.
+    #[inline]
+    pub(super) const fn is_awaited(&self) -> bool {
+        #[cfg(feature = "wait")]
+        return self.awaited > 0;
+        #[cfg(not(feature = "wait"))]
+        false
+    }
+
+    #[cfg(feature = "wait")]
+    pub(super) fn count_awaited(&mut self, more: i32) {
+        self.awaited = self.awaited.saturating_add_signed(more);
+    }
+
+    /// Keeps that somebody who waited was let go, as of `charged_at`, by a call that was stamped `stamp`.
+    #[cfg(feature = "wait")]
+    pub(super) fn served(
+        &mut self,
+        denials: &Denials,
+        stamp: Option<Timestamp>,
+        charged_at: Timestamp,
+    ) {
+        if let Some(stamp) = stamp {
+            self.time_has_come_to(stamp, denials);
+        }
+        self.time.pass_to(charged_at);
+    }
+
     /// Asks the limiter about a client, if it is known.
     #[inline]
     pub(super) fn ask_known<Q: Lookup<K> + ?Sized, T>(
@@ -100,6 +133,21 @@ impl<K, L: Limiter> Shard<K, L> {
         ask: impl FnOnce(&L, &mut L::State) -> T,
     ) -> Option<T> {
         let client = self.clients.find_mut(hash, |known| key.is(known))?;
+        Some(ask(&self.limiter, &mut client.state))
+    }
+
+    /// The same of a client by its own key.
+    #[cfg(feature = "wait")]
+    pub(super) fn ask_client<T>(
+        &mut self,
+        hash: u64,
+        key: &K,
+        ask: impl FnOnce(&L, &mut L::State) -> T,
+    ) -> Option<T>
+    where
+        K: Eq,
+    {
+        let client = self.clients.find_mut(hash, |known| known == key)?;
         Some(ask(&self.limiter, &mut client.state))
     }
 

@@ -246,6 +246,7 @@ macro_rules! with_found {
 impl Limiter for Policy {
     type State = PolicyState;
     type Found = PolicyFound;
+    const SHAPES: bool = true;
 
     #[inline]
     fn quota(&self) -> Quota {
@@ -311,6 +312,21 @@ impl Limiter for Policy {
                 (Self::SlidingLog(rule), Kept::SlidingLog(log)) => rule.state_bytes(log),
                 _ => 0,
             }
+    }
+
+    #[inline]
+    #[cfg(feature = "wait")]
+    fn check_in_turn(
+        &self,
+        state: &mut PolicyState,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        match (self, &mut state.0) {
+            (Self::TokenBucket(rule), Kept::Bucket(state)) => rule.check_in_turn(state, now, cost),
+            (Self::LeakyBucket(rule), Kept::Bucket(state)) => rule.check_in_turn(state, now, cost),
+            _ => self.check(state, now, cost),
+        }
     }
 
     #[inline]

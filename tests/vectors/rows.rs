@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollgate::Quota;
 
-use crate::{FATES, THEIRS, WAITING};
+use crate::{AGREED, FATES, THEIRS, WAITING};
 
 #[derive(PartialEq)]
 pub(crate) enum Fate {
@@ -36,9 +36,11 @@ impl Row {
         if let Some(what) = listed(&WAITING) {
             return Fate::Waits(what);
         }
+        let agreed =
+            |conformance: &Value| conformance == "canonical" || AGREED.contains(&self.id.as_str());
         if self
             .get("conformance")
-            .is_some_and(|conformance| conformance != "canonical")
+            .is_some_and(|conformance| !agreed(conformance))
         {
             panic!(
                 "{}: {} is new: is it ours?",

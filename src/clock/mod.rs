@@ -1,5 +1,10 @@
 //! [`Clock`]: where stamps come from.
 
+#[cfg(feature = "wait")]
+mod sleepers;
+
+#[cfg(feature = "wait")]
+pub use self::sleepers::ManualSleep;
 use crate::time::Timestamp;
 
 /// Something that tells the time.
@@ -60,21 +65,29 @@ mod manual {
     /// ```
     #[derive(Clone, Debug, Default)]
     pub struct ManualClock {
-        nanos: Arc<AtomicU64>,
+        shown: Arc<Shown>,
+    }
+
+    #[derive(Debug, Default)]
+    pub(super) struct Shown {
+        nanos: AtomicU64,
+        #[cfg(feature = "wait")]
+        pub(super) sleepers: super::sleepers::Sleepers,
     }
 
     impl ManualClock {
         /// A clock that shows `now`.
         #[must_use]
         pub fn new(now: Timestamp) -> Self {
-            Self {
-                nanos: Arc::new(AtomicU64::new(now.as_nanos())),
-            }
+            let clock = Self::default();
+            clock.set(now);
+            clock
         }
 
         /// Shows `now` from here on, be it later or earlier than before.
         pub fn set(&self, now: Timestamp) {
-            self.nanos.store(now.as_nanos(), Ordering::Release);
+            self.shown.nanos.store(now.as_nanos(), Ordering::Release);
+            self.wake_who_is_due();
         }
 
         /// Goes forward; stops at [`Timestamp::MAX`].
@@ -88,9 +101,9 @@ mod manual {
         }
 
         fn change(&self, to: impl Fn(Timestamp) -> Timestamp) {
-            let mut seen = self.nanos.load(Ordering::Relaxed);
+            let mut seen = self.shown.nanos.load(Ordering::Relaxed);
             // Release and acquire, so that what was done before the clock moved is seen by whoever sees the new time.
-            while let Err(newer) = self.nanos.compare_exchange_weak(
+            while let Err(newer) = self.shown.nanos.compare_exchange_weak(
                 seen,
                 to(Timestamp::from_nanos(seen)).as_nanos(),
                 Ordering::AcqRel,
@@ -98,12 +111,23 @@ mod manual {
             ) {
                 seen = newer;
             }
+            self.wake_who_is_due();
+        }
+
+        fn wake_who_is_due(&self) {
+            #[cfg(feature = "wait")]
+            self.shown.sleepers.wake_until(self.now());
+        }
+
+        #[cfg(feature = "wait")]
+        pub(super) fn shown(&self) -> &Shown {
+            &self.shown
         }
     }
 
     impl Clock for ManualClock {
         fn now(&self) -> Timestamp {
-            Timestamp::from_nanos(self.nanos.load(Ordering::Acquire))
+            Timestamp::from_nanos(self.shown.nanos.load(Ordering::Acquire))
         }
     }
 }

@@ -1,14 +1,18 @@
 //! [`Direct`]: one limit for everyone.
 
+mod waits;
+
 use core::{fmt, mem};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::decision::{Decision, Receipt};
 use crate::error::CostTooHigh;
 use crate::estimate::{Estimate, EstimateError, Settle};
 use crate::holder::{HolderTime, Instant};
 use crate::limiter::{Limiter, expect_grantable};
+#[cfg(feature = "wait")]
+use crate::queue::Queue;
 use crate::time::Timestamp;
 
 /// One limiter with one state: a limit that all callers share, such as a budget for calls to somebody else's API.
@@ -33,6 +37,8 @@ struct Held<L: Limiter> {
     limiter: L,
     state: L::State,
     time: HolderTime,
+    #[cfg(feature = "wait")]
+    queue: Option<Box<Queue<L::State>>>,
 }
 
 impl<L: Limiter> Direct<L> {
@@ -42,6 +48,8 @@ impl<L: Limiter> Direct<L> {
             state: limiter.fresh(Timestamp::EPOCH),
             limiter,
             time: HolderTime::default(),
+            #[cfg(feature = "wait")]
+            queue: None,
         };
         Self {
             held: Mutex::new(held),
@@ -52,11 +60,16 @@ impl<L: Limiter> Direct<L> {
     #[inline]
     pub fn allow(&self, now: Timestamp) -> bool {
         let mut held = self.held.lock();
+        if held.has_queue() {
+            drop(held);
+            return self.check(now).is_allowed();
+        }
         let instant = held.date(now);
         let Held {
             limiter,
             state,
             time,
+            ..
         } = &mut *held;
         // No decision is made of what is only asked whether: of several limits, that is most of the work.
         let Ok(found) = limiter.look(state, instant.now, 1) else {
@@ -85,7 +98,9 @@ impl<L: Limiter> Direct<L> {
     /// [`CostTooHigh`] if no wait would ever let `cost` pass; nothing has changed.
     #[inline]
     pub fn check_n(&self, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-        self.ask(now, |limiter, state, now| limiter.check(state, now, cost))
+        self.ask((cost, now), |limiter, state, now| {
+            limiter.check(state, now, cost)
+        })
     }
 
     /// Decides as [`check_n`](Self::check_n) does, and tells besides what each of several limits says by itself: see
@@ -101,6 +116,11 @@ impl<L: Limiter> Direct<L> {
         mut report: impl FnMut(usize, Decision),
     ) -> Result<Decision, CostTooHigh> {
         let mut held = self.held.lock();
+        if held.has_queue() {
+            if let Some(behind) = self.behind_others(&mut held, cost, now) {
+                return behind;
+            }
+        }
         let lateness_ns = held.time.date(now).lateness_ns();
         held.ask(now, |limiter, state, now| {
             limiter.check_each(state, now, cost, &mut |member, mut decision| {
@@ -122,7 +142,9 @@ impl<L: Limiter> Direct<L> {
     ///
     /// [`CostTooHigh`] if no wait would ever let `cost` pass.
     pub fn peek_n(&self, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-        self.ask(now, |limiter, state, now| limiter.peek(state, now, cost))
+        self.ask((cost, now), |limiter, state, now| {
+            limiter.peek(state, now, cost)
+        })
     }
 
     /// Grants as many of `cost` units as there are at `now`; [`Decision::granted`] says how many. See
@@ -138,7 +160,7 @@ impl<L: Limiter> Direct<L> {
     /// assert!(!limiter.at_most(7, now).is_allowed());
     /// ```
     pub fn at_most(&self, cost: u64, now: Timestamp) -> Decision {
-        expect_grantable(self.ask(now, |limiter, state, now| {
+        expect_grantable(self.ask((cost.min(1), now), |limiter, state, now| {
             Ok(limiter.at_most(state, now, cost))
         }))
     }
@@ -156,9 +178,20 @@ impl<L: Limiter> Direct<L> {
     /// assert_eq!(after.retry_after(), Duration::from_millis(501), "the debt, and one unit");
     /// ```
     pub fn charge(&self, cost: u64, now: Timestamp) -> Decision {
-        expect_grantable(self.ask(now, |limiter, state, now| {
+        let mut held = self.held.lock();
+        // Whoever may go by now was there first.
+        self.serve_queue(&mut held, now);
+        let charged = expect_grantable(held.ask(now, |limiter, state, now| {
             Ok(limiter.charge(state, now, cost))
-        }))
+        }));
+        self.changed(&mut held, Some(now));
+        if !held.has_queue() {
+            return charged;
+        }
+        match self.behind_others(&mut held, 1, now) {
+            Some(Ok(behind)) => charged.charged_behind(behind),
+            _ => charged,
+        }
     }
 
     /// Gives back what a charge has spent, and says how many whole units that were. See [`Limiter::refund`].
@@ -166,8 +199,8 @@ impl<L: Limiter> Direct<L> {
     /// It is no charge: it does not move the limiter's time.
     pub fn refund(&self, receipt: Receipt, now: Timestamp) -> u64 {
         let mut held = self.held.lock();
-        let instant = held.date(now);
-        held.refund(receipt, instant)
+        self.serve_queue(&mut held, now);
+        self.refund_at(&mut held, receipt, Some(now))
     }
 
     /// Spends an estimate of what a request will cost, to be settled when the cost is known.
@@ -182,7 +215,9 @@ impl<L: Limiter> Direct<L> {
     /// Forgets what was spent: everything is as at the beginning, but for the time.
     pub fn reset(&self) {
         let mut held = self.held.lock();
-        held.state = held.limiter.fresh(held.time.latest().now);
+        let now = held.time.latest().now;
+        held.state = held.limiter.fresh(now);
+        self.changed(&mut held, None);
     }
 
     /// Puts another limiter in this one's place, at `now`; what was spent is carried over ([`Limiter::carry`]).
@@ -190,12 +225,14 @@ impl<L: Limiter> Direct<L> {
     /// As by a charge, time comes to `now`: so it is what the clock says.
     pub fn set_limiter(&self, limiter: L, now: Timestamp) {
         let mut held = self.held.lock();
+        self.serve_queue(&mut held, now);
         let instant = held.date(now);
         let fresh = limiter.fresh(instant.now);
         let state = mem::replace(&mut held.state, fresh);
         held.state = limiter.carry(&held.limiter, state, instant.now);
         held.limiter = limiter;
         held.time.pass(instant);
+        self.changed(&mut held, Some(now));
     }
 
     /// The rule.
@@ -206,10 +243,32 @@ impl<L: Limiter> Direct<L> {
     #[inline]
     fn ask(
         &self,
-        now: Timestamp,
+        (cost, now): (u64, Timestamp),
         ask: impl FnOnce(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
     ) -> Result<Decision, CostTooHigh> {
-        self.held.lock().ask(now, ask)
+        let mut held = self.held.lock();
+        if held.has_queue() {
+            if let Some(behind) = self.behind_others(&mut held, cost, now) {
+                return behind;
+            }
+        }
+        held.ask(now, ask)
+    }
+
+    fn refund_at(
+        &self,
+        held: &mut MutexGuard<'_, Held<L>>,
+        receipt: Receipt,
+        stamp: Option<Timestamp>,
+    ) -> u64 {
+        let instant = match stamp {
+            Some(stamp) => held.date(stamp),
+            None => held.time.latest(),
+        };
+        let Held { limiter, state, .. } = &mut **held;
+        let given = limiter.refund(state, instant.now, receipt);
+        self.changed(held, stamp);
+        given
     }
 }
 
@@ -234,10 +293,6 @@ impl<L: Limiter> Held<L> {
         }
         instant
     }
-
-    fn refund(&mut self, receipt: Receipt, instant: Instant) -> u64 {
-        self.limiter.refund(&mut self.state, instant.now, receipt)
-    }
 }
 
 impl<L: Limiter> Settle for &Direct<L> {
@@ -251,9 +306,7 @@ impl<L: Limiter> Settle for &Direct<L> {
                 Direct::refund(self, receipt, now);
             }
             None => {
-                let mut held = self.held.lock();
-                let latest = held.time.latest();
-                held.refund(receipt, latest);
+                self.refund_at(&mut self.held.lock(), receipt, None);
             }
         }
     }

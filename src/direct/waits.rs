@@ -1,0 +1,178 @@
+//! Those who wait for a [`Direct`]: nobody is let past them.
+
+use parking_lot::MutexGuard;
+
+use super::{Direct, Held};
+use crate::decision::{Decision, Receipt};
+use crate::error::CostTooHigh;
+use crate::limiter::Limiter;
+use crate::time::Timestamp;
+
+#[cfg(feature = "wait")]
+mod queue {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::queue::{Counter, Waits, sealed, serve_until_quiet, wake_after, wake_all};
+
+    impl<L: Limiter> sealed::Sealed for Direct<L> {}
+
+    impl<L: Limiter> Waits<()> for Direct<L> {
+        type Limiter = L;
+
+        fn take_by(
+            &self,
+            (): &(),
+            cost: u64,
+            now: Timestamp,
+            take: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+        ) -> Result<Decision, CostTooHigh> {
+            self.ask((cost, now), take)
+        }
+
+        #[inline]
+        fn pass(&self, (): &(), cost: u64, now: Timestamp) -> Option<Option<Receipt>> {
+            let mut held = self.held.lock();
+            if held.has_queue() {
+                return None;
+            }
+            let instant = held.date(now);
+            let Held {
+                limiter,
+                state,
+                time,
+                ..
+            } = &mut *held;
+            let found = limiter.look(state, instant.now, cost).ok()?;
+            let receipt = limiter.pass(state, instant.now, &found, cost)?;
+            if receipt.is_some() {
+                time.pass(instant);
+            }
+            Some(receipt)
+        }
+
+        #[inline]
+        fn take(&self, (): &(), cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
+            self.check_n(cost, now)
+        }
+
+        fn at_counter<T>(
+            &self,
+            (): &(),
+            now: Option<Timestamp>,
+            ask: impl FnOnce(&mut Counter<'_, L>) -> T,
+        ) -> Option<T> {
+            let mut held = self.held.lock();
+            let (answer, woken) = held.at_counter(now, ask);
+            drop(held);
+            wake_all(woken);
+            Some(answer)
+        }
+    }
+
+    impl<L: Limiter> Held<L> {
+        #[inline]
+        pub(in super::super) const fn has_queue(&self) -> bool {
+            self.queue.is_some()
+        }
+
+        /// Asks at the counter; those who are to be woken are, when the lock is released.
+        fn at_counter<T>(
+            &mut self,
+            now: Option<Timestamp>,
+            ask: impl FnOnce(&mut Counter<'_, L>) -> T,
+        ) -> (T, Vec<Waker>) {
+            let instant = match now {
+                Some(now) => self.date(now),
+                None => self.time.latest(),
+            };
+            let mut counter =
+                Counter::new(&self.limiter, &mut self.state, &mut self.queue, instant);
+            let answer = ask(&mut counter);
+            let left = counter.closed();
+            if let Some(charged_at) = left.charged_at {
+                self.time.pass_to(charged_at);
+            }
+            (answer, left.woken)
+        }
+    }
+
+    impl<L: Limiter> Direct<L> {
+        /// The decision on a request that finds others who wait.
+        #[cold]
+        pub(in super::super) fn behind_others(
+            &self,
+            held: &mut MutexGuard<'_, Held<L>>,
+            cost: u64,
+            now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            serve_until_quiet(held, |held| {
+                held.at_counter(Some(now), |counter| counter.behind(cost))
+            })
+        }
+
+        /// Lets all go who may by now.
+        pub(in super::super) fn serve_queue(
+            &self,
+            held: &mut MutexGuard<'_, Held<L>>,
+            now: Timestamp,
+        ) {
+            if held.has_queue() {
+                serve_until_quiet(held, |held| {
+                    let ((), woken) = held.at_counter(Some(now), |counter| counter.serve());
+                    (None::<()>, woken)
+                });
+            }
+        }
+
+        /// The state has changed by something else than those who wait.
+        pub(in super::super) fn changed(
+            &self,
+            held: &mut MutexGuard<'_, Held<L>>,
+            now: Option<Timestamp>,
+        ) {
+            if held.has_queue() {
+                wake_after(held, |held| {
+                    held.at_counter(now, |counter| counter.changed()).1
+                });
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "wait"))]
+mod no_queue {
+    use super::*;
+
+    impl<L: Limiter> Held<L> {
+        #[inline]
+        pub(in super::super) const fn has_queue(&self) -> bool {
+            false
+        }
+    }
+
+    impl<L: Limiter> Direct<L> {
+        pub(in super::super) fn behind_others(
+            &self,
+            _held: &mut MutexGuard<'_, Held<L>>,
+            _cost: u64,
+            _now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            None
+        }
+
+        pub(in super::super) fn serve_queue(
+            &self,
+            _held: &mut MutexGuard<'_, Held<L>>,
+            _now: Timestamp,
+        ) {
+        }
+
+        pub(in super::super) fn changed(
+            &self,
+            _held: &mut MutexGuard<'_, Held<L>>,
+            _now: Option<Timestamp>,
+        ) {
+        }
+    }
+}

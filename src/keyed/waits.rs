@@ -1,0 +1,432 @@
+//! Those who wait for clients of a [`Keyed`]: nobody is let past them.
+
+use std::hash::{BuildHasher, Hash};
+
+use parking_lot::MutexGuard;
+
+use super::lookup::Lookup;
+use super::shard::Shard;
+use super::{Keyed, OwnLine};
+use crate::decision::Decision;
+use crate::error::CostTooHigh;
+use crate::limiter::Limiter;
+use crate::time::Timestamp;
+
+/// What waits in a store.
+#[cfg(feature = "wait")]
+pub(super) type Queues<K, S> = registry::Registry<K, S>;
+
+#[cfg(feature = "wait")]
+mod registry {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use dashmap::DashMap;
+    use dashmap::mapref::one::RefMut;
+    use foldhash::fast::RandomState;
+    use parking_lot::Mutex;
+
+    use crate::queue::Queue;
+
+    /// The queues of a store by their clients' hash. There is an entry only while somebody waits, and a map only once somebody
+    /// has. It is asked with the lock of the client's shard held, so an entry belongs to whoever has that.
+    pub(in super::super) struct Registry<K, S> {
+        map: OnceLock<Map<K, S>>,
+        /// How many hashes there are, and the most that there were since there was none.
+        len: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    type Map<K, S> = DashMap<u64, Lines<K, S>, RandomState>;
+
+    /// Those of one hash. (Nobody ever locks them: whoever asks has them to itself. But a state that may only be sent can be shared
+    /// in a lock, as it is in a shard.)
+    pub(super) type Lines<K, S> = Mutex<Vec<Line<K, S>>>;
+
+    pub(in super::super) struct Line<K, S> {
+        pub(super) key: K,
+        /// `None` once it is empty, until the line is removed.
+        pub(super) queue: Option<Box<Queue<S>>>,
+    }
+
+    impl<K, S> Registry<K, S> {
+        pub(in super::super) const fn new() -> Self {
+            Self {
+                map: OnceLock::new(),
+                len: AtomicUsize::new(0),
+                most: AtomicUsize::new(0),
+            }
+        }
+
+        pub(super) fn find(&self, hash: u64) -> Option<RefMut<'_, u64, Lines<K, S>>> {
+            self.map.get()?.get_mut(&hash)
+        }
+
+        pub(super) fn insert(&self, hash: u64, key: K, queue: Box<Queue<S>>) {
+            let map = self.map.get_or_init(DashMap::default);
+            let queue = Some(queue);
+            let mut lines = map.entry(hash).or_default();
+            let lines = lines.get_mut();
+            lines.push(Line { key, queue });
+            if lines.len() == 1 {
+                // Relaxed: it says when to give room back, and orders nothing.
+                let len = 1 + self.len.fetch_add(1, Ordering::Relaxed);
+                self.most.fetch_max(len, Ordering::Relaxed);
+            }
+        }
+
+        /// Removes what is empty of a hash.
+        pub(super) fn remove_empty(&self, hash: u64) {
+            let Some(map) = self.map.get() else { return };
+            let removed = map.remove_if_mut(&hash, |_, lines| {
+                let lines = lines.get_mut();
+                lines.retain(|line| line.queue.is_some());
+                lines.is_empty()
+            });
+            if removed.is_none() || self.len.fetch_sub(1, Ordering::Relaxed) > 1 {
+                return;
+            }
+            // A crowd that has gone leaves no room behind that it took.
+            if self.most.swap(0, Ordering::Relaxed) >= A_CROWD {
+                map.shrink_to_fit();
+            }
+        }
+
+        /// All queues of clients whose hash is one of those asked for.
+        pub(super) fn for_each(
+            &self,
+            is_meant: impl Fn(u64) -> bool,
+            mut change: impl FnMut(u64, &K, &mut Option<Box<Queue<S>>>),
+        ) {
+            let Some(map) = self.map.get() else { return };
+            for mut lines in map.iter_mut().filter(|lines| is_meant(*lines.key())) {
+                let hash = *lines.key();
+                for line in lines.get_mut() {
+                    change(hash, &line.key, &mut line.queue);
+                }
+            }
+        }
+    }
+
+    const A_CROWD: usize = 256;
+}
+
+#[cfg(feature = "wait")]
+mod queues {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::decision::Receipt;
+    use crate::holder::Instant;
+    use crate::limiter::expect_grantable;
+    use crate::queue::{Counter, Left, Waits, sealed, serve_until_quiet, wake_after, wake_all};
+
+    impl<K, L: Limiter, H> sealed::Sealed for Keyed<K, L, H> {}
+
+    impl<K, L, H, Q> Waits<Q> for Keyed<K, L, H>
+    where
+        K: Hash + Eq,
+        L: Limiter,
+        H: BuildHasher,
+        Q: Lookup<K> + ?Sized,
+    {
+        type Limiter = L;
+
+        fn take_by(
+            &self,
+            key: &Q,
+            cost: u64,
+            now: Timestamp,
+            take: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+        ) -> Result<Decision, CostTooHigh> {
+            let hash = self.hasher.hash_one(key);
+            let mut shard = self.shard(hash).lock();
+            if shard.is_awaited() {
+                if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
+                    return behind;
+                }
+            }
+            let decision = self.ask_shard(&mut shard, (hash, key), None, now, take)?;
+            if decision.is_allowed() && decision.delay_ns() > 0 {
+                // It may have been booked, by one who would have been refused.
+                self.denials.clear(hash);
+            }
+            Ok(decision)
+        }
+
+        #[inline]
+        fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Option<Receipt>> {
+            let hash = self.hasher.hash_one(key);
+            let mut shard = self.shard(hash).lock();
+            if shard.is_awaited() {
+                return None;
+            }
+            let instant = shard.date(now);
+            let receipt = shard.ask_known((hash, key), |limiter, state| {
+                let found = limiter.look(state, instant.now, cost).ok()?;
+                limiter.pass(state, instant.now, &found, cost)
+            })??;
+            if receipt.is_some() {
+                shard.charged(&self.denials, now, instant);
+            } else {
+                shard.note_set_back(&self.denials, now, instant);
+            }
+            Some(receipt)
+        }
+
+        #[inline]
+        fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
+            self.check_n(key, cost, now)
+        }
+
+        fn at_counter<T>(
+            &self,
+            key: &Q,
+            now: Option<Timestamp>,
+            ask: impl FnOnce(&mut Counter<'_, L>) -> T,
+        ) -> Option<T> {
+            let hash = self.hasher.hash_one(key);
+            let mut shard = self.shard(hash).lock();
+            let (answer, woken) = self.counter_in(&mut shard, (hash, key), now, ask);
+            drop(shard);
+            wake_all(woken);
+            answer
+        }
+    }
+
+    impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
+        /// The decision on a request that finds others who wait for the same client.
+        #[cold]
+        pub(in super::super) fn behind_others<Q: Lookup<K> + ?Sized>(
+            &self,
+            shard: &mut MutexGuard<'_, Shard<K, L>>,
+            key: (u64, &Q),
+            cost: u64,
+            now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            serve_until_quiet(shard, |shard| {
+                let (behind, woken) =
+                    self.counter_in(shard, key, Some(now), |counter| counter.behind(cost));
+                (behind.flatten(), woken)
+            })
+        }
+
+        /// Lets all go who may by now.
+        pub(in super::super) fn serve_queue<Q: Lookup<K> + ?Sized>(
+            &self,
+            shard: &mut MutexGuard<'_, Shard<K, L>>,
+            key: (u64, &Q),
+            now: Timestamp,
+        ) {
+            if shard.is_awaited() {
+                serve_until_quiet(shard, |shard| {
+                    let (_, woken) =
+                        self.counter_in(shard, key, Some(now), |counter| counter.serve());
+                    (None::<()>, woken)
+                });
+            }
+        }
+
+        /// The client's state has changed by something else than those who wait for it.
+        pub(in super::super) fn changed<Q: Lookup<K> + ?Sized>(
+            &self,
+            shard: &mut MutexGuard<'_, Shard<K, L>>,
+            key: (u64, &Q),
+            now: Option<Timestamp>,
+        ) {
+            if shard.is_awaited() {
+                wake_after(shard, |shard| {
+                    let (_, woken) = self.counter_in(shard, key, now, |counter| counter.changed());
+                    woken
+                });
+            }
+        }
+
+        /// Makes a client fresh whom others wait for; says whether any do.
+        pub(in super::super) fn reset_awaited<Q: Lookup<K> + ?Sized>(
+            &self,
+            shard: &mut MutexGuard<'_, Shard<K, L>>,
+            key: (u64, &Q),
+        ) -> bool {
+            let mut is_awaited = false;
+            wake_after(shard, |shard| {
+                let (reset, woken) = self.counter_in(shard, key, None, |counter| counter.reset());
+                is_awaited = reset.unwrap_or(false);
+                woken
+            });
+            is_awaited
+        }
+
+        /// Lets all of a shard go who may by now, whomever they wait for, before it is changed; and has them look again after.
+        pub(in super::super) fn around_change(
+            &self,
+            own: &OwnLine<K, L>,
+            now: Timestamp,
+            change: impl FnOnce(&mut Shard<K, L>),
+        ) {
+            let mut woken = Vec::new();
+            let mut shard = own.0.lock();
+            if !shard.is_awaited() {
+                return change(&mut shard);
+            }
+            let is_own = |hash: u64| std::ptr::eq(self.shard(hash), &raw const own.0);
+            let instant = shard.date(now);
+            self.queues.for_each(is_own, |hash, key, queue| {
+                let left = shard.ask_client(hash, key, |limiter, state| {
+                    let mut counter = Counter::new(limiter, state, queue, instant);
+                    counter.serve();
+                    counter.left()
+                });
+                woken.extend(left.into_iter().flat_map(|left| left.woken));
+            });
+            change(&mut shard);
+            self.queues.for_each(is_own, |hash, key, queue| {
+                let left = shard.ask_client(hash, key, |limiter, state| {
+                    let mut counter = Counter::new(limiter, state, queue, instant);
+                    counter.changed();
+                    counter.left()
+                });
+                woken.extend(left.into_iter().flat_map(|left| left.woken));
+            });
+            drop(shard);
+            wake_all(woken);
+        }
+
+        /// Asks at the counter of a client of this shard; those who are to be woken are, when the lock is released.
+        fn counter_in<Q: Lookup<K> + ?Sized, T>(
+            &self,
+            shard: &mut Shard<K, L>,
+            (hash, key): (u64, &Q),
+            now: Option<Timestamp>,
+            ask: impl FnOnce(&mut Counter<'_, L>) -> T,
+        ) -> (Option<T>, Vec<Waker>) {
+            let instant = match now {
+                Some(now) => shard.date_for_good(&self.denials, now),
+                None => shard.latest(),
+            };
+            let mut lines = if shard.is_awaited() {
+                self.queues.find(hash)
+            } else {
+                None
+            };
+            let line = lines.as_mut().and_then(|lines| {
+                let mut lines = lines.get_mut().iter_mut();
+                lines.find(|line| key.is(&line.key))
+            });
+            let mut none = None;
+            let (is_line, queue) = match line {
+                Some(line) => (true, &mut line.queue),
+                None => (false, &mut none),
+            };
+            let mut ask = Some(ask);
+            let mut at_counter = |limiter: &L, state: &mut L::State| {
+                let mut counter = Counter::new(limiter, state, queue, instant);
+                let answer = ask.take().map(|ask| ask(&mut counter));
+                (answer, counter.closed())
+            };
+            let done = match shard.ask_known((hash, key), &mut at_counter) {
+                // A state that was idle may be forgotten while somebody waits whom nobody has served yet: so it is fresh.
+                None if is_line => {
+                    self.at_forgotten(shard, (hash, key), (now, instant), at_counter)
+                }
+                known => known,
+            };
+            let Some((answer, left)) = done else {
+                return (None, Vec::new());
+            };
+            let is_left = queue.is_some();
+            drop(lines);
+            match (is_line, is_left) {
+                (true, false) => {
+                    self.queues.remove_empty(hash);
+                    shard.count_awaited(-1);
+                }
+                (false, true) => {
+                    if let Some(queue) = none {
+                        self.queues.insert(hash, key.to_key(), queue);
+                    }
+                    shard.count_awaited(1);
+                }
+                _ => {}
+            }
+            if left.forgets_refusals {
+                self.denials.clear(hash);
+            }
+            if let Some(charged_at) = left.charged_at {
+                shard.served(&self.denials, now, charged_at);
+            }
+            (answer, left.woken)
+        }
+
+        /// The counter of a client that is not known any more; it is again if somebody was served, and there is room.
+        fn at_forgotten<Q: Lookup<K> + ?Sized, T>(
+            &self,
+            shard: &mut Shard<K, L>,
+            key: (u64, &Q),
+            (now, instant): (Option<Timestamp>, Instant),
+            mut at_counter: impl FnMut(&L, &mut L::State) -> (Option<T>, Left),
+        ) -> Option<(Option<T>, Left)> {
+            let mut done = None;
+            let stamp = now.unwrap_or(instant.now);
+            let kept = self.ask_newcomer(shard, key, (stamp, instant), |limiter, state, at| {
+                let (answer, left) = at_counter(limiter, state);
+                let served = u64::from(left.charged_at.is_some());
+                done = Some((answer, left));
+                let stands = limiter.peek(state, at, 1)?;
+                Ok(stands.after_serving(served))
+            });
+            let _kept = expect_grantable(kept);
+            done
+        }
+    }
+}
+
+#[cfg(not(feature = "wait"))]
+mod no_queues {
+    use super::*;
+
+    impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
+        pub(in super::super) fn behind_others<Q: Lookup<K> + ?Sized>(
+            &self,
+            _shard: &mut MutexGuard<'_, Shard<K, L>>,
+            _key: (u64, &Q),
+            _cost: u64,
+            _now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            None
+        }
+
+        pub(in super::super) fn serve_queue<Q: Lookup<K> + ?Sized>(
+            &self,
+            _shard: &mut MutexGuard<'_, Shard<K, L>>,
+            _key: (u64, &Q),
+            _now: Timestamp,
+        ) {
+        }
+
+        pub(in super::super) fn changed<Q: Lookup<K> + ?Sized>(
+            &self,
+            _shard: &mut MutexGuard<'_, Shard<K, L>>,
+            _key: (u64, &Q),
+            _now: Option<Timestamp>,
+        ) {
+        }
+
+        pub(in super::super) fn reset_awaited<Q: Lookup<K> + ?Sized>(
+            &self,
+            _shard: &mut MutexGuard<'_, Shard<K, L>>,
+            _key: (u64, &Q),
+        ) -> bool {
+            false
+        }
+
+        pub(in super::super) fn around_change(
+            &self,
+            own: &OwnLine<K, L>,
+            _now: Timestamp,
+            change: impl FnOnce(&mut Shard<K, L>),
+        ) {
+            change(&mut own.0.lock());
+        }
+    }
+}

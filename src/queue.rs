@@ -1,0 +1,1073 @@
+//! [`Queue`]: those who wait for one client's limit, in the order in which they came.
+//!
+//! The simplest idea is to sleep for `retry_after` and to ask again, and it is what most do. It breaks on the first large
+//! cost: whoever wants ten finds that smaller ones have taken what came in, each time, for ever. Nor does it help to let
+//! those who wait book ahead in the state, where only buckets could: what a window counts it counts from now on, and a
+//! booking that is given up cannot be taken out of the middle.
+//!
+//! So nothing is spent while anyone waits. The queue is an order and nothing else: its head may go at the first
+//! instant at which the limit would let it pass, the next one at the first instant after that, and so on. Since a limit's
+//! future is known (nobody else is let past), each of these instants is too: [`Queue::serve`] works them out when somebody
+//! comes by, and charges each *as of its own instant*, however late a timer was. So a queue is released at exactly the rate
+//! of its limit, whatever the timers' grain; one who leaves has spent nothing; and those behind move up by themselves.
+//!
+//! What a request would find behind all of them is the state that the last of them will leave. It is kept
+//! ([`End`]) and carried on by each who joins, so that neither joining nor being refused costs a walk through the queue; only
+//! after somebody has left, or the limit has changed, it is worked out anew.
+//!
+//! One timer is enough for a queue: until its head may go, nobody may. Whoever finds none armed keeps it (the *keeper*); when
+//! it ends it wakes the keeper and the first two, and whoever comes lets all go who may, in their absence if need be, and sees to
+//! the next timer.
+//!
+//! A future can be alive and never polled again, and whoever relies on it to see to the timer waits for ever. So the timer and
+//! the head's place are left to one alone only if it is known to come when it is woken. Where that is not known, those behind it
+//! are woken too, up to the first of whom it is, or a [few dozen](AWAKE_AT_FIRST); which shows it of all of them: so each is
+//! woken once for that, and not once for everyone before it. What is left is somebody who came, and does not any more, at the very front: it holds up the rest until
+//! anybody asks for the same client.
+//!
+//! Worked example, 1 per second, burst 1, spent at 0. Costs 1, 1 join at 0: they may go at 1 s and 2 s; a check is told to
+//! come back in 3 s. The first leaves: the other may go at 1 s. Nobody's timer ends before 5 s: both were let go as of 1 s and
+//! 2 s, and the bucket is full again, as if the timer had been on time.
+
+use core::fmt;
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::decision::{Decision, Receipt};
+use crate::error::CostTooHigh;
+use crate::holder::Instant;
+use crate::limiter::Limiter;
+use crate::time::Timestamp;
+
+/// Those who wait for one state.
+pub(crate) struct Queue<S> {
+    waiters: VecDeque<Arc<Place>>,
+    /// What they ask for, all in all.
+    units: u64,
+    next_number: u64,
+    /// Nobody is let go as of an instant before this one: when the last was, or something else was charged.
+    from: Timestamp,
+    end: Option<End<S>>,
+    /// The state as if all who wait had been let in already, to wait elsewhere.
+    let_in: Option<S>,
+    keeper: Option<Keeper>,
+    bell: Arc<Bell>,
+}
+
+/// What a state will be when all who wait have gone.
+struct End<S> {
+    state: S,
+    at: Timestamp,
+}
+
+/// Who has the timer.
+#[derive(Clone, Copy)]
+struct Keeper {
+    number: u64,
+    ends_at: Timestamp,
+    /// It is known to come when it is woken.
+    comes: bool,
+}
+
+/// Somebody's place in a queue.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// They are numbered as they come.
+    number: u64,
+    cost: u64,
+    /// It would rather be told no than wait beyond this.
+    latest: Timestamp,
+    /// Nobody stands there: its instant was promised.
+    is_booked: bool,
+    /// It was woken.
+    was_woken: AtomicBool,
+    /// It was woken, and came.
+    comes: AtomicBool,
+    said: Mutex<Said>,
+}
+
+/// What somebody who waits was told.
+#[derive(Debug)]
+enum Said {
+    Wait(Option<Waker>),
+    /// Its cost is spent; if that is something, so it can be given back.
+    Go(Option<Receipt>),
+    Never(CostTooHigh),
+    /// It could be served in time when it came, and no more.
+    TooLate(Box<Decision>),
+    /// Others have taken the room.
+    Evicted,
+    /// It was taken note of.
+    Done,
+}
+
+/// What somebody who waited was told in the end.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Go(Option<Receipt>),
+    Never(CostTooHigh),
+    TooLate(Box<Decision>),
+    Evicted,
+}
+
+/// How long a queue may become.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) max_wait_ns: u64,
+    pub(crate) max_waiters: usize,
+    pub(crate) max_units: u64,
+    pub(crate) evicts_oldest: bool,
+    /// Whoever joins must fit, with all who wait, into what the limit admits at once.
+    pub(crate) within_burst: bool,
+    /// Whoever joins is promised the instant at which it may go, and is neither sent away nor pushed out.
+    pub(crate) books: bool,
+}
+
+impl Bounds {
+    pub(crate) const OF_A_BOOKING: Self = Self {
+        max_wait_ns: u64::MAX,
+        max_waiters: usize::MAX,
+        max_units: u64::MAX,
+        evicts_oldest: false,
+        within_burst: false,
+        books: true,
+    };
+}
+
+/// A place that was taken in a queue.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) place: Arc<Place>,
+    /// How long its turn is away, as it looks now.
+    pub(crate) wait_ns: u64,
+}
+
+/// Why somebody was not let into a queue.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    TooLong(Box<Decision>),
+    Full(Box<Decision>),
+    Never(CostTooHigh),
+}
+
+/// One state with its queue, under the lock of whoever holds them, at one instant.
+#[doc(hidden)]
+pub struct Counter<'a, L: Limiter> {
+    limiter: &'a L,
+    state: &'a mut L::State,
+    queue: &'a mut Option<Box<Queue<L::State>>>,
+    instant: Instant,
+    left: Left,
+}
+
+/// What is left to do for whoever holds the state.
+#[derive(Default)]
+pub(crate) struct Left {
+    /// To be woken when the lock is released.
+    pub(crate) woken: Vec<Waker>,
+    /// Somebody joined the queue, or something was given back: refusals that are remembered may be wrong now.
+    pub(crate) forgets_refusals: bool,
+    /// The latest charge, if there was one.
+    pub(crate) charged_at: Option<Timestamp>,
+}
+
+impl<'a, L: Limiter> Counter<'a, L> {
+    pub(crate) fn new(
+        limiter: &'a L,
+        state: &'a mut L::State,
+        queue: &'a mut Option<Box<Queue<L::State>>>,
+        instant: Instant,
+    ) -> Self {
+        Self {
+            limiter,
+            state,
+            queue,
+            instant,
+            left: Left::default(),
+        }
+    }
+
+    /// The last thing done at it, if an empty queue may stay.
+    pub(crate) fn left(self) -> Left {
+        self.left
+    }
+
+    /// The last thing done at it: an empty queue is dropped.
+    pub(crate) fn closed(self) -> Left {
+        if self.queue.as_ref().is_some_and(|queue| queue.is_empty()) {
+            *self.queue = None;
+        }
+        self.left
+    }
+
+    /// Makes the state fresh; says whether anybody waits for it.
+    pub(crate) fn reset(&mut self) -> bool {
+        let is_awaited = self.queue.as_ref().is_some_and(|queue| !queue.is_empty());
+        if is_awaited {
+            self.change(|limiter, state, now| *state = limiter.fresh(now));
+        }
+        is_awaited
+    }
+
+    /// Lets all go who may by now. Whatever else is done at the counter begins with it: so what happened until now is as if every
+    /// timer had been on time.
+    pub(crate) fn serve(&mut self) {
+        let Some(queue) = self.queue else { return };
+        let last = queue.serve(
+            self.limiter,
+            self.state,
+            self.instant.now,
+            &mut self.left.woken,
+        );
+        self.left.charged_at = self.left.charged_at.max(last);
+    }
+
+    /// Takes a place behind those who wait, or goes at once if nobody does and the limit lets it.
+    pub(crate) fn join(&mut self, cost: u64, bounds: &Bounds) -> Result<Joined, Refusal> {
+        self.serve();
+        let (limiter, now) = (self.limiter, self.instant.now);
+        let queue = self.queue.get_or_insert_with(|| Box::new(Queue::new(now)));
+        let joined = queue.join(
+            limiter,
+            self.state,
+            (cost, now),
+            bounds,
+            &mut self.left.woken,
+        );
+        let joined = joined.map_err(|refusal| refusal.counted_from(self.instant));
+        self.left.forgets_refusals = true;
+        self.serve();
+        let mut joined = joined?;
+        if joined.wait_ns > 0 {
+            let late_ns = self.instant.lateness_ns();
+            joined.wait_ns = joined.wait_ns.saturating_add(late_ns);
+        }
+        Ok(joined)
+    }
+
+    /// The same, if anybody waits.
+    pub(crate) fn join_others(
+        &mut self,
+        cost: u64,
+        bounds: &Bounds,
+    ) -> Option<Result<Joined, Refusal>> {
+        self.serve();
+        let is_awaited = self.queue.as_ref().is_some_and(|queue| !queue.is_empty());
+        is_awaited.then(|| self.join(cost, bounds))
+    }
+
+    pub(crate) fn waiters(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.waiters.len())
+    }
+
+    /// Gives a place up: one who waits leaves, and what one who was let go has spent is given back. Says how many units others
+    /// have now.
+    pub(crate) fn leave(&mut self, place: &Place) -> u64 {
+        self.serve();
+        let said = mem::replace(&mut *place.said.lock(), Said::Done);
+        match said {
+            Said::Wait(_) => {
+                if let Some(queue) = self.queue {
+                    queue.leave(place.number, self.instant.now, &mut self.left.woken);
+                    self.left.forgets_refusals = true;
+                    self.serve();
+                }
+                place.cost
+            }
+            Said::Go(receipt) => self.give_back(receipt),
+            Said::Never(_) | Said::TooLate(_) | Said::Evicted | Said::Done => 0,
+        }
+    }
+
+    /// Gives back what somebody has spent who does not go after all.
+    pub(crate) fn give_back(&mut self, receipt: Option<Receipt>) -> u64 {
+        let Some(receipt) = receipt else {
+            return 0;
+        };
+        self.change(|limiter, state, now| limiter.refund(state, now, receipt))
+    }
+
+    /// Changes the state, for better or for worse; says what `change` does.
+    pub(crate) fn change<T>(
+        &mut self,
+        change: impl FnOnce(&L, &mut L::State, Timestamp) -> T,
+    ) -> T {
+        self.serve();
+        let changed = change(self.limiter, self.state, self.instant.now);
+        self.changed();
+        changed
+    }
+
+    /// The state was changed by somebody who does not wait: those who wait go by what it is now.
+    pub(crate) fn changed(&mut self) {
+        self.left.forgets_refusals = true;
+        if let Some(queue) = self.queue {
+            let now = self.instant.now;
+            queue.disturb(self.limiter, self.state, now, &mut self.left.woken);
+        }
+        self.serve();
+    }
+
+    /// Has `place` keep the timer of its queue, if nobody does: until when.
+    pub(crate) fn keep(&mut self, place: &Place) -> Option<Timer> {
+        self.serve();
+        if !place.waits() {
+            return None;
+        }
+        let queue = self.queue.as_mut()?;
+        let ends_at = queue.keep(self.limiter, self.state, place, self.instant.now)?;
+        Some(Timer {
+            ends_at,
+            wait_ns: ends_at.nanos_since(self.instant.now),
+            bell: Arc::clone(&queue.bell),
+        })
+    }
+
+    /// The decision on a request of somebody who does not wait and finds others who do.
+    pub(crate) fn behind(&mut self, cost: u64) -> Option<Result<Decision, CostTooHigh>> {
+        self.serve();
+        let queue = self.queue.as_mut().filter(|queue| !queue.is_empty())?;
+        let decision = queue.behind(self.limiter, self.state, self.instant.now, cost);
+        Some(decision.map(|decision| decision.counted_from(self.instant.lateness_ns())))
+    }
+}
+
+impl<L: Limiter> fmt::Debug for Counter<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counter").finish_non_exhaustive()
+    }
+}
+
+/// Who holds states that can be waited for: a [`Direct`](crate::Direct), and a [`Keyed`](crate::Keyed) for each of its keys.
+pub trait Waits<Q: ?Sized>: sealed::Sealed {
+    #[doc(hidden)]
+    type Limiter: Limiter;
+
+    /// Lets a request pass that may go now and need not be delayed, and spends its cost; says so, with what gives it back.
+    /// Otherwise nothing is changed.
+    #[doc(hidden)]
+    fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Option<Receipt>>;
+
+    /// Decides a request as a check does.
+    #[doc(hidden)]
+    fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh>;
+
+    /// Decides a request by what `take` does, and as a check does if others wait.
+    #[doc(hidden)]
+    fn take_by(
+        &self,
+        key: &Q,
+        cost: u64,
+        now: Timestamp,
+        take: impl FnMut(
+            &Self::Limiter,
+            &mut <Self::Limiter as Limiter>::State,
+            Timestamp,
+        ) -> Result<Decision, CostTooHigh>,
+    ) -> Result<Decision, CostTooHigh>;
+
+    /// Asks at the counter of `key` at `now`; without a stamp, at the instant that the holder's time has come to. `None` if the client is not known: then nobody waits for it.
+    #[doc(hidden)]
+    fn at_counter<T>(
+        &self,
+        key: &Q,
+        now: Option<Timestamp>,
+        ask: impl FnOnce(&mut Counter<'_, Self::Limiter>) -> T,
+    ) -> Option<T>;
+}
+
+macro_rules! waits_through {
+    ($pointer:ty) => {
+        impl<Q: ?Sized, S: Waits<Q> + ?Sized> Waits<Q> for $pointer {
+            type Limiter = S::Limiter;
+
+            #[inline]
+            fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Option<Receipt>> {
+                (**self).pass(key, cost, now)
+            }
+
+            #[inline]
+            fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
+                (**self).take(key, cost, now)
+            }
+
+            #[inline]
+            fn take_by(
+                &self,
+                key: &Q,
+                cost: u64,
+                now: Timestamp,
+                take: impl FnMut(
+                    &Self::Limiter,
+                    &mut <Self::Limiter as Limiter>::State,
+                    Timestamp,
+                ) -> Result<Decision, CostTooHigh>,
+            ) -> Result<Decision, CostTooHigh> {
+                (**self).take_by(key, cost, now, take)
+            }
+
+            #[inline]
+            fn at_counter<T>(
+                &self,
+                key: &Q,
+                now: Option<Timestamp>,
+                ask: impl FnOnce(&mut Counter<'_, Self::Limiter>) -> T,
+            ) -> Option<T> {
+                (**self).at_counter(key, now, ask)
+            }
+        }
+    };
+}
+
+waits_through!(&S);
+waits_through!(Arc<S>);
+
+pub(crate) mod sealed {
+    /// Keeps [`Waits`](super::Waits) ours to extend.
+    pub trait Sealed {}
+
+    impl<S: Sealed + ?Sized> Sealed for &S {}
+    impl<S: Sealed + ?Sized> Sealed for std::sync::Arc<S> {}
+}
+
+/// The timer that a queue needs.
+pub(crate) struct Timer {
+    pub(crate) ends_at: Timestamp,
+    pub(crate) wait_ns: u64,
+    /// Whom it wakes.
+    pub(crate) bell: Arc<Bell>,
+}
+
+impl<S: Clone> Queue<S> {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Self {
+            waiters: VecDeque::new(),
+            units: 0,
+            next_number: 0,
+            from: now,
+            end: None,
+            let_in: None,
+            keeper: None,
+            bell: Arc::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Lets go all who may by `now`, each as of the instant at which it might; says when the last one was.
+    fn serve<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &mut S,
+        now: Timestamp,
+        woken: &mut Vec<Waker>,
+    ) -> Option<Timestamp> {
+        let mut last = None;
+        let before = self.waiters.len();
+        while let Some(head) = self.waiters.front() {
+            let outcome = match earliest(limiter, state, self.from, head.cost) {
+                Ok(at) if at > head.latest => {
+                    let end = self.end_of_none(state);
+                    too_late(limiter, &end, now, head.cost)
+                }
+                Ok(at) if at > now => break,
+                Ok(at) => match self.let_go(limiter, state, at, head.cost) {
+                    Ok(decision) if decision.is_allowed() => {
+                        self.from = at;
+                        last = Some(at);
+                        Said::Go(decision.receipt())
+                    }
+                    // The end of time.
+                    Ok(_) => break,
+                    Err(never) => Said::Never(never),
+                },
+                // The limit was changed for one that can never grant it.
+                Err(never) => Said::Never(never),
+            };
+            let head = self.waiters.pop_front().expect("it was there just now");
+            self.units -= head.cost;
+            self.say(&head, outcome, woken);
+        }
+        if self.waiters.len() < before {
+            self.front_has_changed(woken);
+        }
+        if self.waiters.is_empty() {
+            (self.end, self.let_in) = (None, None);
+        }
+        last
+    }
+
+    /// Charges the head, whose turn is at `at`.
+    fn let_go<L: Limiter<State = S>>(
+        &self,
+        limiter: &L,
+        state: &mut S,
+        at: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        if at > self.from {
+            limiter.check_in_turn(state, at, cost)
+        } else {
+            limiter.check(state, at, cost)
+        }
+    }
+
+    fn join<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        (cost, now): (u64, Timestamp),
+        bounds: &Bounds,
+        woken: &mut Vec<Waker>,
+    ) -> Result<Joined, Refusal> {
+        let _found = limiter.peek(state, now, cost).map_err(Refusal::Never)?;
+        let has_room = |waiters: usize, units: u64| {
+            let units = units.checked_add(cost);
+            waiters < bounds.max_waiters && units.is_some_and(|units| units <= bounds.max_units)
+        };
+        if bounds.within_burst {
+            let let_in = self.let_in(limiter, state, now);
+            let found = limiter.peek(let_in, now, cost).map_err(Refusal::Never)?;
+            if !found.is_allowed() {
+                return Err(Refusal::Full(Box::new(found)));
+            }
+        }
+        let goes_at_once = self.is_empty()
+            && earliest(limiter, state, self.from.max(now), cost).is_ok_and(|at| at <= now);
+        let mut evicted = Vec::new();
+        if !goes_at_once {
+            // Whom it would have to push out, oldest first; none if it would not fit even then.
+            let (mut waiters, mut units) = (self.waiters.len(), self.units);
+            let mut oldest = self.waiters.iter().filter(|place| !place.is_booked);
+            while !has_room(waiters, units) {
+                let Some(place) = oldest.next().filter(|_| bounds.evicts_oldest) else {
+                    let behind = self.behind(limiter, state, now, cost);
+                    return Err(behind.map_or_else(Refusal::Never, Refusal::full));
+                };
+                (waiters, units) = (waiters - 1, units - place.cost);
+                evicted.push(Arc::clone(place));
+            }
+        }
+        let at;
+        if evicted.is_empty() {
+            at = self
+                .turn(limiter, state, now, cost)
+                .map_err(Refusal::Never)?;
+            if at.nanos_since(now) > bounds.max_wait_ns {
+                return Err(self.too_long(limiter, state, now, cost));
+            }
+        } else {
+            // Behind those who would be left, if they were: nobody is pushed out for one who would not wait so long.
+            let mut left = Self::new(self.from);
+            let is_evicted =
+                |place: &&Arc<Place>| evicted.iter().any(|other| Arc::ptr_eq(other, place));
+            left.waiters = self
+                .waiters
+                .iter()
+                .filter(|place| !is_evicted(place))
+                .cloned()
+                .collect();
+            at = left
+                .turn(limiter, state, now, cost)
+                .map_err(Refusal::Never)?;
+            if at.nanos_since(now) > bounds.max_wait_ns {
+                return Err(left.too_long(limiter, state, now, cost));
+            }
+            self.waiters = left.waiters;
+            for place in &evicted {
+                self.units -= place.cost;
+                self.say(place, Said::Evicted, woken);
+            }
+            (self.end, self.let_in) = (None, None);
+        }
+        if self.is_empty() {
+            self.from = self.from.max(now);
+        }
+        let place = Arc::new(Place {
+            number: self.next_number,
+            cost,
+            latest: if bounds.books {
+                Timestamp::MAX
+            } else {
+                Timestamp::from_nanos(now.as_nanos().saturating_add(bounds.max_wait_ns))
+            },
+            is_booked: bounds.books,
+            was_woken: AtomicBool::new(false),
+            comes: AtomicBool::new(false),
+            said: Mutex::new(Said::Wait(None)),
+        });
+        self.next_number += 1;
+        self.units += cost;
+        self.waiters.push_back(Arc::clone(&place));
+        if let Some(end) = &mut self.end {
+            end.take(limiter, now, cost);
+        }
+        if let Some(state) = &mut self.let_in {
+            let_in(limiter, state, now, cost);
+        }
+        if !evicted.is_empty() {
+            self.front_has_changed(woken);
+        } else if self.waiters.len() <= self.awake() {
+            self.bell.wakes.lock().push(Arc::clone(&place));
+        }
+        Ok(Joined {
+            place,
+            wait_ns: at.nanos_since(now),
+        })
+    }
+
+    fn leave(&mut self, number: u64, now: Timestamp, woken: &mut Vec<Waker>) {
+        let Ok(index) = self
+            .waiters
+            .binary_search_by_key(&number, |place| place.number)
+        else {
+            return;
+        };
+        if let Some(place) = self.waiters.remove(index) {
+            self.units -= place.cost;
+        }
+        (self.end, self.let_in) = (None, None);
+        // Whoever stood behind the head could not go before now.
+        self.from = self.from.max(now);
+        let kept = self.keeper.is_some_and(|keeper| keeper.number == number);
+        if kept {
+            self.keeper = None;
+        }
+        if kept || index == 0 {
+            self.front_has_changed(woken);
+        } else if index <= self.awake() {
+            self.ring_for_front();
+        }
+    }
+
+    /// The state was changed at `now` by somebody who does not wait, for better or for worse.
+    pub(crate) fn disturb<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        now: Timestamp,
+        woken: &mut Vec<Waker>,
+    ) {
+        self.from = self.from.max(now);
+        (self.end, self.let_in) = (None, None);
+        if self
+            .waiters
+            .iter()
+            .any(|place| place.latest < Timestamp::MAX)
+        {
+            self.tell_the_late(limiter, state, now, woken);
+        }
+        self.front_has_changed(woken);
+    }
+
+    /// Tells those who cannot be served in time any more.
+    fn tell_the_late<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        now: Timestamp,
+        woken: &mut Vec<Waker>,
+    ) {
+        let mut end = self.end_of_none(state);
+        for place in mem::take(&mut self.waiters) {
+            match earliest(limiter, &end.state, end.at, place.cost) {
+                Ok(at) if at > place.latest => {
+                    self.units -= place.cost;
+                    let too_late = too_late(limiter, &end, now, place.cost);
+                    self.say(&place, too_late, woken);
+                }
+                _ => {
+                    end.take(limiter, self.from, place.cost);
+                    self.waiters.push_back(place);
+                }
+            }
+        }
+        self.end = Some(end);
+    }
+
+    /// Until when this waiter is to keep the timer; `None` if somebody has one that ends as early.
+    fn keep<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        place: &Place,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let number = place.number;
+        let head = self.waiters.front()?;
+        let ends_at = earliest(limiter, state, self.from, head.cost).ok()?;
+        // A timer that has ended and is still kept was that of somebody who has not come.
+        let is_kept = |keeper: Keeper| {
+            keeper.number != number && keeper.ends_at > now && keeper.ends_at <= ends_at
+        };
+        if self.keeper.is_some_and(is_kept) {
+            return None;
+        }
+        self.keeper = Some(Keeper {
+            number,
+            ends_at,
+            comes: place.comes(),
+        });
+        self.ring_for_front();
+        Some(ends_at)
+    }
+
+    /// The decision at `now` on a request that finds all these before it.
+    fn behind<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        let found = limiter.peek(state, now, cost)?;
+        if cost == 0 {
+            return Ok(found);
+        }
+        let debt = found.debt();
+        self.end(limiter, state)
+            .behind(limiter, (now, debt), cost, |then, _| {
+                Ok(then.retry_after_ns())
+            })
+    }
+
+    /// The same on one that would wait, until it need not be delayed.
+    fn too_long<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        now: Timestamp,
+        cost: u64,
+    ) -> Refusal {
+        let found = limiter.peek(state, now, cost);
+        let refusal = found.and_then(|found| {
+            let end = self.end(limiter, state);
+            end.before_turn(limiter, (now, found.debt()), cost)
+        });
+        refusal.map_or_else(Refusal::Never, |refusal| {
+            Refusal::TooLong(Box::new(refusal))
+        })
+    }
+
+    /// The state as if all who wait had been let in already: what waits drains as what was let in does, so it holds until somebody
+    /// leaves.
+    fn let_in<L: Limiter<State = S>>(&mut self, limiter: &L, state: &S, now: Timestamp) -> &S {
+        let waiters = &self.waiters;
+        self.let_in.get_or_insert_with(|| {
+            let mut state = state.clone();
+            for place in waiters {
+                let_in(limiter, &mut state, now, place.cost);
+            }
+            state
+        })
+    }
+
+    /// When a request of `cost` that joins now may go.
+    fn turn<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Timestamp, CostTooHigh> {
+        if self.is_empty() {
+            return earliest(limiter, state, self.from.max(now), cost);
+        }
+        let end = self.end(limiter, state);
+        earliest(limiter, &end.state, end.at.max(now), cost)
+    }
+
+    /// What the state will be when all have gone.
+    fn end<L: Limiter<State = S>>(&mut self, limiter: &L, state: &S) -> &End<S> {
+        let (from, none) = (self.from, self.end_of_none(state));
+        let waiters = &self.waiters;
+        self.end.get_or_insert_with(|| {
+            let mut end = none;
+            for place in waiters {
+                end.take(limiter, from, place.cost);
+            }
+            end
+        })
+    }
+
+    fn end_of_none(&self, state: &S) -> End<S> {
+        End {
+            state: state.clone(),
+            at: self.from,
+        }
+    }
+
+    fn say(&mut self, place: &Place, outcome: Said, woken: &mut Vec<Waker>) {
+        if self
+            .keeper
+            .is_some_and(|keeper| keeper.number == place.number)
+        {
+            self.keeper = None;
+        }
+        let said = mem::replace(&mut *place.said.lock(), outcome);
+        if let Said::Wait(Some(waker)) = said {
+            woken.push(waker);
+        }
+    }
+
+    /// The head is another, or may go at another instant: it looks after the timer.
+    fn front_has_changed(&mut self, woken: &mut Vec<Waker>) {
+        self.ring_for_front();
+        let front = self.waiters.iter().take(self.to_the_first_who_comes());
+        woken.extend(front.filter_map(|place| place.waker()));
+        // A timer that ends too late is given up by whoever keeps it.
+        if let Some(keeper) = self.keeper {
+            let place = self
+                .waiters
+                .binary_search_by_key(&keeper.number, |place| place.number);
+            if let Ok(index @ 1..) = place {
+                woken.extend(self.waiters[index].waker());
+            }
+        }
+    }
+
+    fn ring_for_front(&self) {
+        let mut wakes = self.bell.wakes.lock();
+        wakes.clear();
+        wakes.extend(self.waiters.iter().take(self.awake()).cloned());
+        if let Some(keeper) = self.keeper {
+            let place = self
+                .waiters
+                .binary_search_by_key(&keeper.number, |place| place.number);
+            if let Ok(index) = place {
+                if index >= self.awake() {
+                    wakes.push(Arc::clone(&self.waiters[index]));
+                }
+            }
+        }
+    }
+
+    /// How many a timer wakes, from the head on.
+    fn awake(&self) -> usize {
+        match self.keeper {
+            Some(keeper) if keeper.comes => AWAKE,
+            _ => self.to_the_first_who_comes().max(AWAKE),
+        }
+    }
+
+    /// How many there are from the head on to the first who is known to come.
+    fn to_the_first_who_comes(&self) -> usize {
+        let mut front = self.waiters.iter().take(AWAKE_AT_FIRST);
+        let first = front.position(|place| place.comes());
+        first.map_or(AWAKE_AT_FIRST, |first| first + 1)
+    }
+}
+
+impl<S: Clone> End<S> {
+    /// The decision at `now` on a request that finds all these before it, and may go so long after as `until` says.
+    fn behind<L: Limiter<State = S>>(
+        &self,
+        limiter: &L,
+        (now, debt): (Timestamp, u64),
+        cost: u64,
+        until: impl FnOnce(&Decision, Timestamp) -> Result<u64, CostTooHigh>,
+    ) -> Result<Decision, CostTooHigh> {
+        let at = self.at.max(now);
+        let then = limiter.peek(&self.state, at, cost)?;
+        let until_then_ns = at.nanos_since(now);
+        let retry_ns = until_then_ns.saturating_add(until(&then, at)?);
+        let waits_ns = (until_then_ns, retry_ns);
+        Ok(Decision::behind_others(&then, waits_ns, debt, now))
+    }
+
+    /// The same, until it need not be delayed.
+    fn before_turn<L: Limiter<State = S>>(
+        &self,
+        limiter: &L,
+        now_and_debt: (Timestamp, u64),
+        cost: u64,
+    ) -> Result<Decision, CostTooHigh> {
+        self.behind(limiter, now_and_debt, cost, |_, at| {
+            Ok(earliest(limiter, &self.state, at, cost)?.nanos_since(at))
+        })
+    }
+
+    /// One more has gone.
+    fn take<L: Limiter<State = S>>(&mut self, limiter: &L, now: Timestamp, cost: u64) {
+        let from = self.at.max(now);
+        if let Ok(at) = earliest(limiter, &self.state, from, cost) {
+            let _taken = if at > from {
+                limiter.check_in_turn(&mut self.state, at, cost)
+            } else {
+                limiter.check(&mut self.state, at, cost)
+            };
+            self.at = at;
+        }
+    }
+}
+
+impl Place {
+    /// What its owner was told, if that is no more to wait; asked once. Otherwise `waker` is called when it is.
+    pub(crate) fn outcome(&self, waker: &Waker) -> Option<Outcome> {
+        let mut said = self.said.lock();
+        match mem::replace(&mut *said, Said::Done) {
+            Said::Go(receipt) => Some(Outcome::Go(receipt)),
+            Said::Never(never) => Some(Outcome::Never(never)),
+            Said::TooLate(decision) => Some(Outcome::TooLate(decision)),
+            Said::Evicted => Some(Outcome::Evicted),
+            Said::Done => None,
+            Said::Wait(Some(known)) if known.will_wake(waker) => {
+                *said = Said::Wait(Some(known));
+                None
+            }
+            Said::Wait(_) => {
+                *said = Said::Wait(Some(waker.clone()));
+                None
+            }
+        }
+    }
+
+    fn waits(&self) -> bool {
+        matches!(*self.said.lock(), Said::Wait(_))
+    }
+
+    /// Its owner is polled.
+    pub(crate) fn comes_by(&self) {
+        // Relaxed, here and below: it orders nothing, and one who is woken too often loses nothing.
+        if self.was_woken.load(Ordering::Relaxed) {
+            self.comes.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn comes(&self) -> bool {
+        self.comes.load(Ordering::Relaxed)
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        let waker = match &mut *self.said.lock() {
+            Said::Wait(waker) => waker.take(),
+            _ => None,
+        };
+        if waker.is_some() {
+            self.was_woken.store(true, Ordering::Relaxed);
+        }
+        waker
+    }
+}
+
+impl Refusal {
+    fn full(decision: Decision) -> Self {
+        Self::Full(Box::new(decision))
+    }
+
+    fn counted_from(self, instant: Instant) -> Self {
+        let count =
+            |decision: Box<Decision>| Box::new(decision.counted_from(instant.lateness_ns()));
+        match self {
+            Self::TooLong(decision) => Self::TooLong(count(decision)),
+            Self::Full(decision) => Self::Full(count(decision)),
+            Self::Never(never) => Self::Never(never),
+        }
+    }
+}
+
+/// What a timer calls when it ends: it wakes the first in the queue, and the keeper.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    wakes: Mutex<Vec<Arc<Place>>>,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let places = self.wakes.lock().clone();
+        for waker in places.iter().filter_map(|place| place.waker()) {
+            waker.wake();
+        }
+    }
+}
+
+/// Wakes those who were let go: without a lock, for a waker may do anything.
+pub(crate) fn wake_all(woken: Vec<Waker>) {
+    woken.into_iter().for_each(Waker::wake);
+}
+
+/// Asks at a counter under the lock until nobody is to be woken, or there is an answer; who is to be, is woken without the lock,
+/// in which others may have come.
+pub(crate) fn serve_until_quiet<T, A>(
+    guard: &mut MutexGuard<'_, T>,
+    mut ask: impl FnMut(&mut T) -> (Option<A>, Vec<Waker>),
+) -> Option<A> {
+    loop {
+        let (answer, woken) = ask(guard);
+        let is_quiet = woken.is_empty();
+        if !is_quiet {
+            MutexGuard::unlocked(guard, || wake_all(woken));
+        }
+        if is_quiet || answer.is_some() {
+            return answer;
+        }
+    }
+}
+
+/// Changes something under the lock, and wakes whom it says without.
+pub(crate) fn wake_after<T>(
+    guard: &mut MutexGuard<'_, T>,
+    change: impl FnOnce(&mut T) -> Vec<Waker>,
+) {
+    let woken = change(guard);
+    if !woken.is_empty() {
+        MutexGuard::unlocked(guard, || wake_all(woken));
+    }
+}
+
+/// The first instant, no earlier than `from`, at which a request of `cost` may go and need not be delayed, if nobody else
+/// comes.
+fn earliest<L: Limiter>(
+    limiter: &L,
+    state: &L::State,
+    from: Timestamp,
+    cost: u64,
+) -> Result<Timestamp, CostTooHigh> {
+    let mut at = from;
+    // A rule says it exactly at the first asking. Of several, one that delays may have another wait when the delay is over:
+    // each asking comes nearer, and no sane limits need more than a few.
+    for _ in 0..MOST_ASKINGS {
+        let decision = limiter.peek(state, at, cost)?;
+        let wait_ns = decision.retry_after_ns().max(decision.delay_ns());
+        if wait_ns == 0 || at == Timestamp::MAX {
+            return Ok(at);
+        }
+        at = Timestamp::from_nanos(at.as_nanos().saturating_add(wait_ns));
+    }
+    Ok(at)
+}
+
+/// What somebody is told who would be too late behind all of an end.
+fn too_late<L: Limiter>(limiter: &L, end: &End<L::State>, now: Timestamp, cost: u64) -> Said {
+    match end.before_turn(limiter, (now, 0), cost) {
+        Ok(decision) => Said::TooLate(Box::new(decision)),
+        Err(never) => Said::Never(never),
+    }
+}
+
+/// Lets a request in, to be delayed; it is recorded if it waits for more than would be let in.
+fn let_in<L: Limiter>(limiter: &L, state: &mut L::State, now: Timestamp, cost: u64) {
+    let is_in = limiter.check(state, now, cost);
+    if !is_in.is_ok_and(|decision| decision.is_allowed()) {
+        let _recorded = limiter.charge(state, now, cost);
+    }
+}
+
+/// How many a timer wakes, from the head on, if its keeper is known to come.
+const AWAKE: usize = 2;
+
+/// The same as long as it is not.
+const AWAKE_AT_FIRST: usize = 64;
+
+const MOST_ASKINGS: usize = 16;

@@ -1,0 +1,15 @@
+//! Waiting, on simulated time: whoever waits goes in the order of arrival, at exactly the rate, and nobody overtakes.
+
+#![cfg(feature = "wait")]
+
+mod crowds;
+mod faces;
+mod model;
+mod promises;
+mod reservations;
+mod runtimes;
+mod shaking;
+mod shaping;
+mod sim;
+#[cfg(feature = "stream")]
+mod streams;
