@@ -34,6 +34,8 @@ pub use algorithm::{FixedWindow, LeakyBucket, SlidingLog, SlidingWindowCounter, 
 pub use clock::Clock;
 #[cfg(target_has_atomic = "64")]
 pub use clock::ManualClock;
+#[cfg(feature = "quanta")]
+pub use clock::QuantaClock;
 #[cfg(feature = "std")]
 pub use clock::{SystemClock, TickingClock};
 #[cfg(feature = "serde")]

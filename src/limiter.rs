@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+#[cfg(feature = "wait")]
+use crate::decision::Spent;
 use crate::decision::{Decision, Receipt, Recorded, Tail};
 use crate::error::CostTooHigh;
 use crate::quota::Quota;
@@ -210,7 +212,7 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
         Ok(self.decision(&found, now, cost))
     }
 
-    /// Spends what was found to be there, if the request may go and need not be delayed; says what gives it back.
+    /// Spends what was found to be there, if the request may go and need not be delayed; says what that was.
     #[cfg(feature = "wait")]
     #[doc(hidden)]
     #[inline]
@@ -220,7 +222,7 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
         now: Timestamp,
         found: &Self::Found,
         cost: u64,
-    ) -> Option<Option<Receipt>> {
+    ) -> Option<Spent> {
         if !self.admits(found) {
             return None;
         }
@@ -230,7 +232,7 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
         if cost > 0 {
             self.take(state, now, found, cost);
         }
-        Some(self.decision(found, now, cost).receipt())
+        Some(self.decision(found, now, cost).spent())
     }
 
     /// Decides as [`check`](Self::check) does, for one who has waited until now: its instant was the first, be it between two

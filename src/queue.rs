@@ -38,7 +38,7 @@ use std::task::{Wake, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::decision::{Decision, Receipt};
+use crate::decision::{Decision, Spent};
 use crate::error::CostTooHigh;
 use crate::holder::Instant;
 use crate::limiter::Limiter;
@@ -95,8 +95,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 enum Said {
     Wait(Option<Waker>),
-    /// Its cost is spent; if that is something, so it can be given back.
-    Go(Option<Receipt>),
+    Go(Spent),
     Never(CostTooHigh),
     /// It could be served in time when it came, and no more.
     TooLate(Box<Decision>),
@@ -109,7 +108,7 @@ enum Said {
 /// What somebody who waited was told in the end.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Go(Option<Receipt>),
+    Go(Spent),
     Never(CostTooHigh),
     TooLate(Box<Decision>),
     Evicted,
@@ -279,14 +278,14 @@ impl<'a, L: Limiter> Counter<'a, L> {
                 }
                 place.cost
             }
-            Said::Go(receipt) => self.give_back(receipt),
+            Said::Go(spent) => self.give_back(spent),
             Said::Never(_) | Said::TooLate(_) | Said::Evicted | Said::Done => 0,
         }
     }
 
     /// Gives back what somebody has spent who does not go after all.
-    pub(crate) fn give_back(&mut self, receipt: Option<Receipt>) -> u64 {
-        let Some(receipt) = receipt else {
+    pub(crate) fn give_back(&mut self, spent: Spent) -> u64 {
+        let Some(receipt) = spent.receipt() else {
             return 0;
         };
         self.change(|limiter, state, now| limiter.refund(state, now, receipt))
@@ -348,10 +347,10 @@ pub trait Waits<Q: ?Sized>: sealed::Sealed {
     #[doc(hidden)]
     type Limiter: Limiter;
 
-    /// Lets a request pass that may go now and need not be delayed, and spends its cost; says so, with what gives it back.
-    /// Otherwise nothing is changed.
+    /// Lets a request pass that may go now and need not be delayed, and spends its cost; says what was spent. Otherwise
+    /// nothing is changed.
     #[doc(hidden)]
-    fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Option<Receipt>>;
+    fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent>;
 
     /// Decides a request as a check does.
     #[doc(hidden)]
@@ -387,7 +386,7 @@ macro_rules! waits_through {
             type Limiter = S::Limiter;
 
             #[inline]
-            fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Option<Receipt>> {
+            fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent> {
                 (**self).pass(key, cost, now)
             }
 
@@ -482,7 +481,7 @@ impl<S: Clone> Queue<S> {
                     Ok(decision) if decision.is_allowed() => {
                         self.from = at;
                         last = Some(at);
-                        Said::Go(decision.receipt())
+                        Said::Go(decision.spent())
                     }
                     // The end of time.
                     Ok(_) => break,
@@ -614,7 +613,7 @@ impl<S: Clone> Queue<S> {
         }
         if !evicted.is_empty() {
             self.front_has_changed(woken);
-        } else if self.waiters.len() <= self.awake() {
+        } else if self.waiters.len() <= AWAKE_AT_FIRST && self.waiters.len() <= self.awake() {
             self.bell.wakes.lock().push(Arc::clone(&place));
         }
         Ok(Joined {
@@ -913,7 +912,7 @@ impl Place {
     pub(crate) fn outcome(&self, waker: &Waker) -> Option<Outcome> {
         let mut said = self.said.lock();
         match mem::replace(&mut *said, Said::Done) {
-            Said::Go(receipt) => Some(Outcome::Go(receipt)),
+            Said::Go(spent) => Some(Outcome::Go(spent)),
             Said::Never(never) => Some(Outcome::Never(never)),
             Said::TooLate(decision) => Some(Outcome::TooLate(decision)),
             Said::Evicted => Some(Outcome::Evicted),

@@ -1,7 +1,12 @@
 //! [`Clock`]: where stamps come from.
 
+#[cfg(feature = "quanta")]
+mod counter;
 #[cfg(feature = "wait")]
 mod sleepers;
+
+#[cfg(feature = "quanta")]
+pub use self::counter::QuantaClock;
 
 #[cfg(feature = "wait")]
 pub use self::sleepers::ManualSleep;

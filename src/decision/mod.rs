@@ -12,6 +12,8 @@ pub(crate) use self::basis::{
     BucketBasis, CounterBasis, LogBasis, RuleBasis, SummaryBasis, WindowBasis,
 };
 pub use self::receipt::Receipt;
+#[cfg(feature = "wait")]
+pub(crate) use self::receipt::Spent;
 pub(crate) use self::receipt::{Recorded, Tail};
 use self::summary::Summary;
 use crate::time::Timestamp;
@@ -430,6 +432,13 @@ impl Decision {
     #[must_use]
     pub const fn granted(&self) -> u64 {
         self.granted
+    }
+
+    /// The same of what may be nothing.
+    #[cfg(feature = "wait")]
+    #[inline]
+    pub(crate) const fn spent(&self) -> Spent {
+        Spent::new(self.spent, self.decided_at, self.tail())
     }
 
     /// What names the charge, to give it back with `refund`; `None` where nothing was spent.

@@ -89,6 +89,37 @@ impl Receipt {
     }
 }
 
+/// A receipt of what may be nothing, in as few words as will do.
+#[cfg(feature = "wait")]
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    units: u64,
+    at: Timestamp,
+    tail: Tail,
+}
+
+#[cfg(feature = "wait")]
+impl Spent {
+    #[inline]
+    pub(crate) const fn new(units: u64, at: Timestamp, tail: Tail) -> Self {
+        Self { units, at, tail }
+    }
+
+    #[inline]
+    pub(crate) const fn is_something(&self) -> bool {
+        self.units > 0
+    }
+
+    #[inline]
+    pub(crate) const fn receipt(&self) -> Option<Receipt> {
+        if self.units == 0 {
+            return None;
+        }
+        Some(Receipt::new(self.units, self.at, self.tail))
+    }
+}
+
 /// What a charge has recorded, up to the cap on debt.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use parking_lot::MutexGuard;
 
 use super::{Direct, Held};
-use crate::decision::{Decision, Receipt};
+use crate::decision::Decision;
 use crate::error::CostTooHigh;
 use crate::limiter::Limiter;
 use crate::time::Timestamp;
@@ -13,6 +13,7 @@ mod queue {
     use std::task::Waker;
 
     use super::*;
+    use crate::decision::Spent;
     use crate::queue::{Counter, Waits, sealed, serve_until_quiet, wake_after, wake_all};
 
     impl<L: Limiter> sealed::Sealed for Direct<L> {}
@@ -31,7 +32,7 @@ mod queue {
         }
 
         #[inline]
-        fn pass(&self, (): &(), cost: u64, now: Timestamp) -> Option<Option<Receipt>> {
+        fn pass(&self, (): &(), cost: u64, now: Timestamp) -> Option<Spent> {
             let mut held = self.held.lock();
             if held.has_queue() {
                 return None;
@@ -44,11 +45,11 @@ mod queue {
                 ..
             } = &mut *held;
             let found = limiter.look(state, instant.now, cost).ok()?;
-            let receipt = limiter.pass(state, instant.now, &found, cost)?;
-            if receipt.is_some() {
+            let spent = limiter.pass(state, instant.now, &found, cost)?;
+            if spent.is_something() {
                 time.pass(instant);
             }
-            Some(receipt)
+            Some(spent)
         }
 
         #[inline]

@@ -116,7 +116,7 @@ mod queues {
     use std::task::Waker;
 
     use super::*;
-    use crate::decision::Receipt;
+    use crate::decision::Spent;
     use crate::holder::Instant;
     use crate::limiter::expect_grantable;
     use crate::queue::{Counter, Left, Waits, sealed, serve_until_quiet, wake_after, wake_all};
@@ -155,23 +155,23 @@ mod queues {
         }
 
         #[inline]
-        fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Option<Receipt>> {
+        fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent> {
             let hash = self.hasher.hash_one(key);
             let mut shard = self.shard(hash).lock();
             if shard.is_awaited() {
                 return None;
             }
             let instant = shard.date(now);
-            let receipt = shard.ask_known((hash, key), |limiter, state| {
+            let spent = shard.ask_known((hash, key), |limiter, state| {
                 let found = limiter.look(state, instant.now, cost).ok()?;
                 limiter.pass(state, instant.now, &found, cost)
             })??;
-            if receipt.is_some() {
+            if spent.is_something() {
                 shard.charged(&self.denials, now, instant);
             } else {
                 shard.note_set_back(&self.denials, now, instant);
             }
-            Some(receipt)
+            Some(spent)
         }
 
         #[inline]

@@ -41,7 +41,7 @@ impl From<Refusal> for WaitError {
 impl From<Outcome> for Result<Turn, WaitError> {
     fn from(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Go(receipt) => Ok(Turn::new(receipt)),
+            Outcome::Go(spent) => Ok(Turn::new(spent)),
             Outcome::Never(never) => Err(WaitError::CostTooHigh(never)),
             Outcome::TooLate(decision) => Err(WaitError::TooLong(decision)),
             Outcome::Evicted => Err(WaitError::Evicted),

@@ -25,6 +25,7 @@ pub use self::sleep::{Blocks, Sleep, Timers};
 #[cfg(feature = "stream")]
 pub use self::stream::{Paced, PacedError, Unpaced};
 pub use self::threads::{ThreadSleep, Threads};
+use self::ticket::Terms;
 #[cfg(feature = "tokio")]
 pub use self::tokio::{TokioClock, TokioSleep};
 pub use self::until::{Turn, UntilAllowed};
@@ -96,11 +97,9 @@ pub enum WhenQueueFull {
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     max_wait_ns: u64,
-    deadline: Timestamp,
     max_waiters: usize,
     max_units: u64,
     when_full: WhenQueueFull,
-    within_burst: bool,
 }
 
 impl<S> Waiting<S, SystemClock, Threads> {
@@ -214,6 +213,7 @@ impl<S, C, T> Waiting<S, C, T> {
 /// it is first polled.
 impl<S, C: Clock, T: Timers> Waiting<S, C, T> {
     /// Waits until a request of `key` may go, and spends its unit then.
+    #[inline]
     pub fn until_allowed<'a, Q>(&'a self, key: &'a Q) -> UntilAllowed<'a, S, C, T, Q>
     where
         S: Waits<Q>,
@@ -223,12 +223,13 @@ impl<S, C: Clock, T: Timers> Waiting<S, C, T> {
     }
 
     /// Waits until a request of `key` that costs `cost` units may go, and spends them then.
+    #[inline]
     pub fn until_allowed_n<'a, Q>(&'a self, key: &'a Q, cost: u64) -> UntilAllowed<'a, S, C, T, Q>
     where
         S: Waits<Q>,
         Q: ?Sized,
     {
-        UntilAllowed::new(self, key, cost, self.limits)
+        UntilAllowed::new(self, key, cost)
     }
 
     /// Shapes: a request of `key` is admitted at once into the queue, and let go when those before it have drained, or it is
@@ -264,11 +265,7 @@ impl<S, C: Clock, T: Timers> Waiting<S, C, T> {
         S: Waits<Q>,
         Q: ?Sized,
     {
-        let limits = Limits {
-            within_burst: true,
-            ..self.limits
-        };
-        UntilAllowed::new(self, key, cost, limits)
+        UntilAllowed::new(self, key, cost).within_burst()
     }
 
     /// How many wait for `key`.
@@ -289,26 +286,25 @@ impl<S, C: Clock, T: Timers> Waiting<S, C, T> {
 impl Limits {
     const NONE: Self = Self {
         max_wait_ns: u64::MAX,
-        deadline: Timestamp::MAX,
         max_waiters: usize::MAX,
         max_units: u64::MAX,
         when_full: WhenQueueFull::RefuseNewest,
-        within_burst: false,
     };
 
-    /// These limits for one who comes at `now`.
-    fn bounds(&self, now: Timestamp) -> Bounds {
-        let until_deadline_ns = if self.deadline == Timestamp::MAX {
+    /// These limits for one who comes at `now`, on its own terms besides.
+    fn bounds(&self, now: Timestamp, terms: &Terms) -> Bounds {
+        let until_deadline_ns = if terms.deadline == Timestamp::MAX {
             u64::MAX
         } else {
-            self.deadline.nanos_since(now)
+            terms.deadline.nanos_since(now)
         };
+        let max_wait_ns = self.max_wait_ns.min(terms.max_wait_ns);
         Bounds {
-            max_wait_ns: self.max_wait_ns.min(until_deadline_ns),
+            max_wait_ns: max_wait_ns.min(until_deadline_ns),
             max_waiters: self.max_waiters,
             max_units: self.max_units,
             evicts_oldest: self.when_full == WhenQueueFull::EvictOldest,
-            within_burst: self.within_burst,
+            within_burst: terms.within_burst,
             books: false,
         }
     }

@@ -100,7 +100,7 @@ impl<I, X, S: Waits<K>, C: Clock, T: Timers, K> Paced<I, X, S, C, T, K> {
     }
 
     fn hold(&mut self, item: X) {
-        let ticket = Ticket::new((self.cost_of)(&item), self.waiting.limits);
+        let ticket = Ticket::new((self.cost_of)(&item));
         self.item = Some((item, ticket));
     }
 

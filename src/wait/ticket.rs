@@ -4,38 +4,58 @@ use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use super::error::WaitError;
 use super::sleep::Timers;
-use super::{Limits, Turn, Waiting};
+use super::{Turn, Waiting};
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
 use crate::limiter::Limiter;
-use crate::queue::{Place, Waits};
+use crate::queue::{Counter, Place, Waits};
 use crate::time::Timestamp;
 
 pub(super) struct Ticket<F> {
     cost: u64,
-    limits: Limits,
+    /// `None` for everyone's. Few have others, and a future is moved a few times.
+    terms: Option<Box<Terms>>,
     phase: Phase<F>,
 }
 
+/// On what terms a request waits, beside those that are everyone's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) max_wait_ns: u64,
+    pub(super) deadline: Timestamp,
+    /// It is let in at once, with all who wait, or not at all.
+    pub(super) within_burst: bool,
+}
+
+impl Terms {
+    pub(super) const NONE: Self = Self {
+        max_wait_ns: u64::MAX,
+        deadline: Timestamp::MAX,
+        within_burst: false,
+    };
+}
+
+/// Small, for most need not stay: they are not to pay for those who do.
 enum Phase<F> {
     /// Nobody has asked yet.
     Comes,
+    Stays(Box<Stay<F>>),
+    Gone,
+}
+
+enum Stay<F> {
     Waits {
         place: Arc<Place>,
         alarm: Option<Alarm<F>>,
     },
     /// It may go, and does so a little later.
-    Lingers {
-        turn: Turn,
-        sleep: Pin<Box<F>>,
-    },
-    Gone,
+    Lingers { turn: Turn, sleep: Pin<Box<F>> },
 }
 
 /// The timer of a queue, kept by one who stands in it.
@@ -47,16 +67,17 @@ struct Alarm<F> {
 }
 
 impl<F: Future<Output = ()>> Ticket<F> {
-    pub(super) const fn new(cost: u64, limits: Limits) -> Self {
+    #[inline]
+    pub(super) const fn new(cost: u64) -> Self {
         Self {
             cost,
-            limits,
+            terms: None,
             phase: Phase::Comes,
         }
     }
 
-    pub(super) const fn limits_mut(&mut self) -> &mut Limits {
-        &mut self.limits
+    pub(super) fn terms_mut(&mut self) -> &mut Terms {
+        self.terms.get_or_insert_with(|| Box::new(Terms::NONE))
     }
 
     #[inline]
@@ -72,12 +93,15 @@ impl<F: Future<Output = ()>> Ticket<F> {
         T: Timers<Future = F>,
         Q: ?Sized,
     {
-        // Most need not wait, and are not to pay for those who do.
         if matches!(self.phase, Phase::Comes) {
             let now = waiting.clock.now();
-            if let Some(receipt) = waiting.store.pass(key, self.cost, now) {
+            if let Some(spent) = waiting.store.pass(key, self.cost, now) {
                 self.phase = Phase::Gone;
-                return Poll::Ready(Ok(Turn::new(receipt)));
+                return Poll::Ready(Ok(Turn::new(spent)));
+            }
+            if let Err(at_once) = self.come(waiting, key, now) {
+                self.phase = Phase::Gone;
+                return Poll::Ready(at_once);
             }
         }
         self.poll_on(waiting, key, context)
@@ -96,46 +120,13 @@ impl<F: Future<Output = ()>> Ticket<F> {
         T: Timers<Future = F>,
         Q: ?Sized,
     {
-        loop {
-            match mem::replace(&mut self.phase, Phase::Gone) {
-                Phase::Comes => {
-                    let now = waiting.clock.now();
-                    match self.come(waiting, key, now) {
-                        Some(Ok(place)) => {
-                            self.phase = Phase::Waits { place, alarm: None };
-                        }
-                        Some(Err(at_once)) => return Poll::Ready(at_once),
-                        // It was forgotten in between: so it is another's now.
-                        None => self.phase = Phase::Comes,
-                    }
-                }
-                Phase::Waits { place, mut alarm } => {
-                    match wait(waiting, key, &place, &mut alarm, context) {
-                        Poll::Ready(Ok(turn)) => match waiting.jitter.draw() {
-                            Duration::ZERO => return Poll::Ready(Ok(turn)),
-                            more => {
-                                let sleep = Box::pin(waiting.timers.sleep(more));
-                                self.phase = Phase::Lingers { turn, sleep };
-                            }
-                        },
-                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                        Poll::Pending => {
-                            self.phase = Phase::Waits { place, alarm };
-                            return Poll::Pending;
-                        }
-                    }
-                }
-                Phase::Lingers { turn, mut sleep } => {
-                    if sleep.as_mut().poll(context).is_ready() {
-                        return Poll::Ready(Ok(turn));
-                    }
-                    self.phase = Phase::Lingers { turn, sleep };
-                    return Poll::Pending;
-                }
-                // As of every future: whoever polls on has had the answer.
-                Phase::Gone => return Poll::Pending,
-            }
-        }
+        // As of every future: whoever polls on has had the answer.
+        let Phase::Stays(stay) = &mut self.phase else {
+            return Poll::Pending;
+        };
+        let outcome = ready!(stay.poll(waiting, key, context));
+        self.phase = Phase::Gone;
+        Poll::Ready(outcome)
     }
 
     /// Gives back the place, or what was spent, of one who does not go after all.
@@ -146,7 +137,7 @@ impl<F: Future<Output = ()>> Ticket<F> {
         C: Clock,
         Q: ?Sized,
     {
-        if !matches!(self.phase, Phase::Comes | Phase::Gone) {
+        if matches!(self.phase, Phase::Stays(_)) {
             self.leave(waiting, key);
         }
     }
@@ -158,51 +149,84 @@ impl<F: Future<Output = ()>> Ticket<F> {
         C: Clock,
         Q: ?Sized,
     {
-        let now = || Some(waiting.clock.now());
-        match mem::replace(&mut self.phase, Phase::Gone) {
-            Phase::Comes | Phase::Gone => {}
-            Phase::Waits { place, .. } => {
-                waiting
-                    .store
-                    .at_counter(key, now(), |counter| counter.leave(&place));
-            }
-            Phase::Lingers { turn, .. } => {
-                waiting
-                    .store
-                    .at_counter(key, now(), |counter| counter.give_back(turn.receipt()));
-            }
-        }
+        let Phase::Stays(stay) = mem::replace(&mut self.phase, Phase::Gone) else {
+            return;
+        };
+        let now = Some(waiting.clock.now());
+        waiting.store.at_counter(key, now, |counter| match *stay {
+            Stay::Waits { place, .. } => counter.leave(&place),
+            Stay::Lingers { turn, .. } => counter.give_back(turn.spent()),
+        });
     }
 
-    /// Asks, and takes a place if it may not go at once. `None` if the client is not known any more.
+    /// Takes a place, unless it has its answer at once.
+    #[inline(never)]
     fn come<S, C, T, Q>(
-        &self,
+        &mut self,
         waiting: &Waiting<S, C, T>,
         key: &Q,
         now: Timestamp,
-    ) -> Option<Result<Arc<Place>, Result<Turn, WaitError>>>
+    ) -> Result<(), Result<Turn, WaitError>>
     where
         S: Waits<Q>,
         Q: ?Sized,
     {
-        let store = &waiting.store;
-        match take_undelayed(store, key, self.cost, now) {
-            Ok(decision) if goes(&decision) => {
-                return Some(Err(Ok(Turn::new(decision.receipt()))));
+        let terms = self.terms.as_deref().unwrap_or(&Terms::NONE);
+        let bounds = waiting.limits.bounds(now, terms);
+        loop {
+            let join = |counter: &mut Counter<'_, S::Limiter>| counter.join(self.cost, &bounds);
+            if let Some(joined) = waiting.store.at_counter(key, Some(now), join) {
+                let place = joined.map_err(|refusal| Err(refusal.into()))?.place;
+                let stay = Stay::Waits { place, alarm: None };
+                self.phase = Phase::Stays(Box::new(stay));
+                return Ok(());
             }
-            Ok(decision) if decision.is_store_full() => {
-                return Some(Err(Err(WaitError::StoreFull(Box::new(decision)))));
+            // Nobody waits for a client that is not known: it is a newcomer.
+            match take_undelayed(&waiting.store, key, self.cost, now) {
+                Ok(decision) if decision.is_allowed() && decision.delay_ns() == 0 => {
+                    return Err(Ok(Turn::new(decision.spent())));
+                }
+                Ok(decision) if decision.is_store_full() => {
+                    return Err(Err(WaitError::StoreFull(Box::new(decision))));
+                }
+                // It has come to be known in between.
+                Ok(_) => {}
+                Err(never) => return Err(Err(WaitError::CostTooHigh(never))),
             }
-            Ok(_) => {}
-            Err(never) => return Some(Err(Err(WaitError::CostTooHigh(never)))),
         }
-        let bounds = self.limits.bounds(now);
-        let joined =
-            store.at_counter(key, Some(now), |counter| counter.join(self.cost, &bounds))?;
-        Some(match joined {
-            Ok(joined) => Ok(joined.place),
-            Err(refusal) => Err(Err(refusal.into())),
-        })
+    }
+}
+
+impl<F: Future<Output = ()>> Stay<F> {
+    fn poll<S, C, T, Q>(
+        &mut self,
+        waiting: &Waiting<S, C, T>,
+        key: &Q,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Turn, WaitError>>
+    where
+        S: Waits<Q>,
+        C: Clock,
+        T: Timers<Future = F>,
+        Q: ?Sized,
+    {
+        loop {
+            match self {
+                Self::Waits { place, alarm } => {
+                    let turn = ready!(wait(waiting, key, place, alarm, context))?;
+                    let more = waiting.jitter.draw();
+                    if more.is_zero() {
+                        return Poll::Ready(Ok(turn));
+                    }
+                    let sleep = Box::pin(waiting.timers.sleep(more));
+                    *self = Self::Lingers { turn, sleep };
+                }
+                Self::Lingers { turn, sleep } => {
+                    ready!(sleep.as_mut().poll(context));
+                    return Poll::Ready(Ok(*turn));
+                }
+            }
+        }
     }
 }
 
@@ -276,10 +300,6 @@ fn take_undelayed<S: Waits<Q>, Q: ?Sized>(
         });
     }
     store.take(key, cost, now)
-}
-
-fn goes(decision: &Decision) -> bool {
-    decision.is_allowed() && decision.delay_ns() == 0
 }
 
 /// How often a timer that is over too soon is set anew before others get their turn.

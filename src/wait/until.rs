@@ -9,19 +9,20 @@ use std::time::Duration;
 use super::sleep::{Blocks, Sleep, Timers};
 use super::threads::block_on;
 use super::ticket::Ticket;
-use super::{Limits, WaitError, Waiting};
+use super::{WaitError, Waiting};
 use crate::clock::Clock;
-use crate::decision::Receipt;
+use crate::decision::{Receipt, Spent};
 use crate::queue::Waits;
 use crate::time::{Timestamp, saturating_nanos};
 
 /// The turn of a request that has waited: it may go, and what it costs is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn(Option<Receipt>);
+pub struct Turn(Spent);
 
 impl Turn {
-    pub(super) const fn new(receipt: Option<Receipt>) -> Self {
-        Self(receipt)
+    #[inline]
+    pub(super) const fn new(spent: Spent) -> Self {
+        Self(spent)
     }
 
     /// What gives the units back, should the request fail; `None` if it cost nothing.
@@ -29,6 +30,10 @@ impl Turn {
     /// It names the instant of the turn, which may be a little before the task was woken.
     #[must_use]
     pub const fn receipt(&self) -> Option<Receipt> {
+        self.0.receipt()
+    }
+
+    pub(super) const fn spent(&self) -> Spent {
         self.0
     }
 }
@@ -44,23 +49,25 @@ pub struct UntilAllowed<'a, S: Waits<Q>, C: Clock, T: Timers, Q: ?Sized> {
 }
 
 impl<'a, S: Waits<Q>, C: Clock, T: Timers, Q: ?Sized> UntilAllowed<'a, S, C, T, Q> {
-    pub(super) const fn new(
-        waiting: &'a Waiting<S, C, T>,
-        key: &'a Q,
-        cost: u64,
-        limits: Limits,
-    ) -> Self {
+    #[inline]
+    pub(super) const fn new(waiting: &'a Waiting<S, C, T>, key: &'a Q, cost: u64) -> Self {
         Self {
             waiting,
             key,
-            ticket: Ticket::new(cost, limits),
+            ticket: Ticket::new(cost),
         }
+    }
+
+    /// Let in at once, with all who wait, or not at all.
+    pub(super) fn within_burst(mut self) -> Self {
+        self.ticket.terms_mut().within_burst = true;
+        self
     }
 
     /// Refused at once if it would have to wait longer. Of several such bounds the narrowest counts.
     pub fn within(mut self, max_wait: Duration) -> Self {
-        let limits = self.ticket.limits_mut();
-        limits.max_wait_ns = limits.max_wait_ns.min(saturating_nanos(max_wait));
+        let terms = self.ticket.terms_mut();
+        terms.max_wait_ns = terms.max_wait_ns.min(saturating_nanos(max_wait));
         self
     }
 
@@ -80,8 +87,8 @@ impl<'a, S: Waits<Q>, C: Clock, T: Timers, Q: ?Sized> UntilAllowed<'a, S, C, T, 
     /// # Ok::<(), WaitError>(())
     /// ```
     pub fn by(mut self, deadline: Timestamp) -> Self {
-        let limits = self.ticket.limits_mut();
-        limits.deadline = limits.deadline.min(deadline);
+        let terms = self.ticket.terms_mut();
+        terms.deadline = terms.deadline.min(deadline);
         self
     }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! On tokio's current-thread runtime and real time. *Uncontended* is an acquire that need not wait, each on the clock that the
-//! peer's own docs use; ours reads `SystemClock`, and then a `TickingClock`. *A crowd* is so many tasks on one limiter of
+//! peer's own docs use; ours reads each of its three. *A crowd* is so many tasks on one limiter of
 //! 100 000 per second, a hundred at a time: how long it takes until all have gone (the limit itself takes 9 ms for a thousand),
 //! and what that costs of the processors.
 
@@ -14,11 +14,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_timer::Delay;
 use governor::{DefaultDirectRateLimiter, Quota as GovernorQuota};
 use leaky_bucket::RateLimiter as LeakyBucket;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::wait::{TokioSleep, Waiting};
-use tollgate::{Clock, Direct, Quota, SystemClock, TickingClock, TokenBucket};
+use tollgate::{Clock, Direct, QuantaClock, Quota, SystemClock, TickingClock, TokenBucket};
 use tollgate_peers::args;
 
 fn main() {
@@ -40,6 +41,7 @@ fn uncontended(runtime: &Runtime, rounds: usize) {
     let ticker = ticking.clone();
     std::thread::spawn(move || ticker.tick_every(Duration::from_millis(1)));
     let on_ticks = Waiting::new(&ours, ticking, TokioSleep::new());
+    let on_counter = Waiting::new(&ours, QuantaClock::new(), TokioSleep::new());
     let burst = NonZeroU32::MAX;
     let governor = DefaultDirectRateLimiter::direct(
         GovernorQuota::per_second(NonZeroU32::MIN).allow_burst(burst),
@@ -49,7 +51,7 @@ fn uncontended(runtime: &Runtime, rounds: usize) {
         .initial(usize::MAX >> 1)
         .fair(true)
         .build();
-    let mut figures: [Vec<f64>; 4] = Default::default();
+    let mut figures: [Vec<f64>; 5] = Default::default();
     for _ in 0..rounds {
         runtime.block_on(async {
             macro_rules! time {
@@ -71,38 +73,46 @@ fn uncontended(runtime: &Runtime, rounds: usize) {
             figures[1].push(time!(
                 on_ticks.until_allowed(&()).await.map(drop).expect("ours")
             ));
+            figures[4].push(time!(
+                on_counter.until_allowed(&()).await.map(drop).expect("ours")
+            ));
             figures[2].push(time!(governor.until_ready().await));
             figures[3].push(time!(pin!(leaky.acquire_one()).await));
         });
     }
-    let [system, ticks, governor, leaky] = figures.map(median);
+    let [system, ticks, governor, leaky, counter] = figures.map(median);
     println!("uncontended, ns per acquire (median of {rounds} rounds)");
     println!("  tollgate, SystemClock    {system:7.1}");
+    println!("  tollgate, QuantaClock    {counter:7.1}");
     println!("  tollgate, TickingClock   {ticks:7.1}");
-    println!(
-        "  governor until_ready     {governor:7.1}   ours {:.2}x, {:.2}x",
-        governor / system,
-        governor / ticks
-    );
-    println!(
-        "  leaky-bucket (fair)      {leaky:7.1}   ours {:.2}x, {:.2}x",
-        leaky / system,
-        leaky / ticks
-    );
+    for (name, peer) in [
+        ("governor until_ready", governor),
+        ("leaky-bucket (fair)", leaky),
+    ] {
+        let times = [system, counter, ticks].map(|ours| peer / ours);
+        println!("  {name:24} {peer:7.1}   ours {times:.2?} times as fast");
+    }
 }
 
 /// A crowd: the wall's milliseconds and the processors', until all have gone.
 fn crowd(runtime: &Runtime, rounds: usize, waiters: usize) {
-    let mut figures: [(Vec<f64>, Vec<f64>); 3] = Default::default();
+    let mut figures: [(Vec<f64>, Vec<f64>); 4] = Default::default();
     for _ in 0..rounds {
-        let ours = Direct::new(TokenBucket::new(Quota::per_second(100_000)).with_burst(100));
-        let ours = Arc::new(Waiting::new(ours, SystemClock::new(), TokioSleep::new()));
-        let _spent = ours.store().check_n(100, ours.clock().now());
-        let took = gone(runtime, waiters, || {
-            let ours = Arc::clone(&ours);
-            async move { ours.until_allowed(&()).await.map(drop).expect("ours") }
-        });
-        add(&mut figures[0], took);
+        macro_rules! ours {
+            ($index:literal, $timers:expr) => {
+                let ours =
+                    Direct::new(TokenBucket::new(Quota::per_second(100_000)).with_burst(100));
+                let ours = Arc::new(Waiting::new(ours, SystemClock::new(), $timers));
+                let _spent = ours.store().check_n(100, ours.clock().now());
+                let took = gone(runtime, waiters, || {
+                    let ours = Arc::clone(&ours);
+                    async move { ours.until_allowed(&()).await.map(drop).expect("ours") }
+                });
+                add(&mut figures[$index], took);
+            };
+        }
+        ours!(0, TokioSleep::new());
+        ours!(1, Delay::new);
 
         let (rate, burst) = (
             100_000.try_into().expect("a rate"),
@@ -119,7 +129,7 @@ fn crowd(runtime: &Runtime, rounds: usize, waiters: usize) {
             let governor = Arc::clone(&governor);
             async move { governor.until_ready().await }
         });
-        add(&mut figures[1], took);
+        add(&mut figures[2], took);
 
         let leaky = Arc::new(
             LeakyBucket::builder()
@@ -134,11 +144,16 @@ fn crowd(runtime: &Runtime, rounds: usize, waiters: usize) {
             let leaky = Arc::clone(&leaky);
             async move { leaky.acquire_one().await }
         });
-        add(&mut figures[2], took);
+        add(&mut figures[3], took);
     }
     println!("{waiters} waiters, ms until all have gone, and ms of the processors (medians)");
     let figures = figures.map(|(wall, cpu)| (median(wall), median(cpu)));
-    let names = ["tollgate", "governor until_ready", "leaky-bucket (fair)"];
+    let names = [
+        "tollgate, tokio's timers",
+        "tollgate, governor's",
+        "governor until_ready",
+        "leaky-bucket (fair)",
+    ];
     for (name, (wall, cpu)) in names.into_iter().zip(figures) {
         println!(
             "  {name:24} {wall:7.2} {cpu:7.2}   ours {:.2}x, {:.2}x",
