@@ -34,7 +34,7 @@ mod queue {
         #[inline]
         fn pass(&self, (): &(), cost: u64, now: Timestamp) -> Option<Spent> {
             let mut held = self.held.lock();
-            if held.has_queue() {
+            if held.has_queue() && cost > 0 {
                 return None;
             }
             let instant = held.date(now);

@@ -158,7 +158,7 @@ mod queues {
         fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent> {
             let hash = self.hasher.hash_one(key);
             let mut shard = self.shard(hash).lock();
-            if shard.is_awaited() {
+            if shard.is_awaited() && cost > 0 {
                 return None;
             }
             let instant = shard.date(now);
