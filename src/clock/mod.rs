@@ -91,8 +91,7 @@ mod manual {
 
         /// Shows `now` from here on, be it later or earlier than before.
         pub fn set(&self, now: Timestamp) {
-            self.shown.nanos.store(now.as_nanos(), Ordering::Release);
-            self.wake_who_is_due();
+            self.change(|_| now);
         }
 
         /// Goes forward; stops at [`Timestamp::MAX`].
@@ -106,22 +105,29 @@ mod manual {
         }
 
         fn change(&self, to: impl Fn(Timestamp) -> Timestamp) {
-            let mut seen = self.shown.nanos.load(Ordering::Relaxed);
-            // Release and acquire, so that what was done before the clock moved is seen by whoever sees the new time.
-            while let Err(newer) = self.shown.nanos.compare_exchange_weak(
-                seen,
-                to(Timestamp::from_nanos(seen)).as_nanos(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                seen = newer;
-            }
-            self.wake_who_is_due();
+            #[cfg(feature = "wait")]
+            self.shown.sleepers.wake_after(|| self.show(to));
+            #[cfg(not(feature = "wait"))]
+            self.show(to);
         }
 
-        fn wake_who_is_due(&self) {
-            #[cfg(feature = "wait")]
-            self.shown.sleepers.wake_until(self.now());
+        /// Says what was shown before, and what is shown now.
+        fn show(&self, to: impl Fn(Timestamp) -> Timestamp) -> [Timestamp; 2] {
+            let mut seen = self.shown.nanos.load(Ordering::Relaxed);
+            loop {
+                let before = Timestamp::from_nanos(seen);
+                let after = to(before);
+                // Release and acquire, so that what was done before the clock moved is seen by whoever sees the new time.
+                match self.shown.nanos.compare_exchange_weak(
+                    seen,
+                    after.as_nanos(),
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                ) {
+                    Ok(_) => return [before, after],
+                    Err(newer) => seen = newer,
+                }
+            }
         }
 
         #[cfg(feature = "wait")]

@@ -20,16 +20,21 @@ pub(super) struct Sleepers(Mutex<Armed>);
 struct Armed {
     timers: BTreeMap<Id, Waker>,
     next_number: u64,
+    /// How far the clock was set back, all in all: a timer takes as long as it takes, whatever is done to the clock.
+    set_back: Duration,
 }
 
-/// When a timer ends, and which it is.
+/// When a timer ends, on a clock that was never set back, and which it is.
 type Id = (Timestamp, u64);
 
 impl Sleepers {
-    /// Wakes all whose timers end by `now`.
-    pub(super) fn wake_until(&self, now: Timestamp) {
+    /// Moves the clock, and wakes all whose timers are over then; `show` says what it showed before and shows now.
+    pub(super) fn wake_after(&self, show: impl FnOnce() -> [Timestamp; 2]) {
         let mut armed = self.0.lock();
-        let later = armed.timers.split_off(&(now, u64::MAX));
+        let [before, now] = show();
+        armed.set_back += before.saturating_duration_since(now);
+        let over = (now + armed.set_back, u64::MAX);
+        let later = armed.timers.split_off(&over);
         let due = mem::replace(&mut armed.timers, later);
         drop(armed);
         due.into_values().for_each(Waker::wake);
@@ -42,11 +47,11 @@ impl Sleepers {
     fn first(&self) -> Option<Timestamp> {
         let armed = self.0.lock();
         let first = armed.timers.first_key_value();
-        first.map(|(&(ends_at, _), _)| ends_at)
+        first.map(|(&(ends_at, _), _)| ends_at - armed.set_back)
     }
 }
 
-/// As timers: [`sleepers`](ManualClock::sleepers) are woken when the clock is moved to where they are due.
+/// As timers: sleepers are woken when the clock has gone on by as much as they sleep; to set it back does not prolong that.
 impl ManualClock {
     /// How many timers are armed.
     #[must_use]
@@ -72,6 +77,7 @@ impl ManualClock {
 /// A timer of a [`ManualClock`].
 #[derive(Debug)]
 pub struct ManualSleep {
+    /// On a clock that was never set back.
     ends_at: Timestamp,
     clock: ManualClock,
     armed: Option<Id>,
@@ -79,8 +85,11 @@ pub struct ManualSleep {
 
 impl ManualSleep {
     pub(crate) fn new(clock: &ManualClock, duration: Duration) -> Self {
+        let armed = clock.shown().sleepers.0.lock();
+        let ends_at = clock.now() + armed.set_back + duration;
+        drop(armed);
         Self {
-            ends_at: clock.now() + duration,
+            ends_at,
             clock: clock.clone(),
             armed: None,
         }
@@ -94,7 +103,7 @@ impl Future for ManualSleep {
         let clock = self.clock.clone();
         // The clock is read under the lock: whoever moves it comes by here afterwards.
         let mut armed = clock.shown().sleepers.0.lock();
-        if clock.now() >= self.ends_at {
+        if clock.now() + armed.set_back >= self.ends_at {
             if let Some(id) = self.armed.take() {
                 armed.timers.remove(&id);
             }

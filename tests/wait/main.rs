@@ -11,5 +11,6 @@ mod runtimes;
 mod shaking;
 mod shaping;
 mod sim;
+mod stores;
 #[cfg(feature = "stream")]
 mod streams;
