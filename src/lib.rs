@@ -23,6 +23,8 @@ mod direct;
 mod estimate;
 #[cfg(feature = "std")]
 mod holder;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "std")]
 pub mod keyed;
 #[cfg(feature = "wait")]

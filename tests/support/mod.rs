@@ -1,7 +1,7 @@
 //! What the tests share: the oracle, limiters to draw, histories to walk, and the runner that draws them.
 
 // Each test file is a crate of its own and uses a part of this.
-#![allow(dead_code, unreachable_pub, unused_imports)]
+#![allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
 
 pub mod histories;
 pub mod oracle;

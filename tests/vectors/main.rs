@@ -6,6 +6,8 @@
 
 #![cfg(feature = "std")]
 
+#[cfg(feature = "http")]
+mod addresses;
 mod changes;
 mod clients;
 mod replay;
@@ -124,10 +126,7 @@ const IN_DEBT: [&str; 5] = [
 ];
 
 /// Groups, and rows, that wait for something of a later issue.
-const WAITING: [(&str, &str); 2] = [
-    ("ip_keys", "client addresses"),
-    ("gub-global-bound", "a fleet"),
-];
+const WAITING: [(&str, &str); 1] = [("gub-global-bound", "a fleet")];
 
 /// How many rows of each group run, wait, and are another's choice.
 const FATES: [(&str, usize, usize, usize); 14] = [
@@ -143,7 +142,7 @@ const FATES: [(&str, usize, usize, usize); 14] = [
     ("queue_vectors", 6, 0, 1),
     ("allocations", 0, 0, 6),
     ("block_refund_vectors", 5, 0, 2),
-    ("ip_keys", 0, 12, 2),
+    ("ip_keys", 12, 0, 2),
     ("stats_vectors", 1, 0, 0),
 ];
 
