@@ -434,6 +434,12 @@ impl Decision {
         self.granted
     }
 
+    /// Whether it is that of one bucket, which has no window that ends.
+    #[cfg(feature = "http")]
+    pub(crate) const fn is_of_bucket(&self) -> bool {
+        matches!(self.basis, Basis::Rule(RuleBasis::Bucket(_)))
+    }
+
     /// The same of what may be nothing.
     #[cfg(feature = "wait")]
     #[inline]

@@ -130,7 +130,7 @@ impl ClientAddress {
     ///
     /// [`PrefixError`] if it is out of range.
     pub fn try_with_ipv6_prefix(mut self, bits: u8) -> Result<Self, PrefixError> {
-        if bits < LEAST_IPV6_PREFIX || bits > 128 {
+        if !(LEAST_IPV6_PREFIX..=128).contains(&bits) {
             return Err(PrefixError(bits));
         }
         self.ipv6_prefix = bits;
