@@ -3,7 +3,6 @@
 //! What one policy's table may hold is in `policy.rs`.
 #![cfg(feature = "serde")]
 
-#[allow(unused_macros)]
 mod support;
 
 use std::collections::BTreeMap;

@@ -119,7 +119,7 @@ fn several_limits_are_several_items_of_a_list() {
     );
 }
 
-/// Row 48. tower_governor says `Retry-After: 0` for every wait below a second.
+/// Row 48. `tower_governor` says `Retry-After: 0` for every wait below a second.
 #[test]
 fn a_wait_is_told_in_whole_seconds_rounded_up_and_never_zero() {
     for (wait_ms, told) in [

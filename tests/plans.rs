@@ -1,6 +1,5 @@
 //! Plans: what a client may do is chosen by name with the call, and what it has used goes with it.
 
-#[allow(unused_macros)]
 mod support;
 
 use std::collections::BTreeMap;

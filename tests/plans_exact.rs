@@ -1,7 +1,6 @@
 //! Plans, held against the oracle at the holder's time: clients who come with another plan now and then, spend, owe and are
 //! given back, by clocks that run late and are set back.
 
-#[allow(unused_macros)]
 mod support;
 
 use std::collections::BTreeMap;

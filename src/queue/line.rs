@@ -29,18 +29,15 @@
 //! come back in 3 s. The first leaves: the other may go at 1 s. Nobody's timer ends before 5 s: both were let go as of 1 s and
 //! 2 s, and the bucket is full again, as if the timer had been on time.
 
-use core::fmt;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
-use parking_lot::{Mutex, MutexGuard};
-
-use crate::decision::{Decision, Spent};
+use super::place::{Bell, Outcome, Place};
+use super::{Bounds, Joined, Refusal};
+use crate::decision::Decision;
 use crate::error::CostTooHigh;
-use crate::holder::Instant;
 use crate::limiter::Limiter;
 use crate::time::Timestamp;
 
@@ -56,7 +53,7 @@ pub(crate) struct Queue<S> {
     /// The state as if all who wait had been let in already, to wait elsewhere.
     let_in: Option<S>,
     keeper: Option<Keeper>,
-    bell: Arc<Bell>,
+    pub(super) bell: Arc<Bell>,
 }
 
 /// What a state will be when all who wait have gone.
@@ -74,376 +71,8 @@ struct Keeper {
     comes: bool,
 }
 
-/// Somebody's place in a queue.
-#[derive(Debug)]
-pub(crate) struct Place {
-    /// They are numbered as they come.
-    number: u64,
-    cost: u64,
-    /// It would rather be told no than wait beyond this.
-    latest: Timestamp,
-    /// Nobody stands there: its instant was promised.
-    is_booked: bool,
-    /// It was woken.
-    was_woken: AtomicBool,
-    /// It was woken, and came.
-    comes: AtomicBool,
-    said: Mutex<Said>,
-}
-
-/// What somebody who waits was told.
-#[derive(Debug)]
-enum Said {
-    Wait(Option<Waker>),
-    Go(Spent),
-    Never(CostTooHigh),
-    /// It could be served in time when it came, and no more.
-    TooLate(Box<Decision>),
-    /// Others have taken the room.
-    Evicted,
-    /// It was taken note of.
-    Done,
-}
-
-/// What somebody who waited was told in the end.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Go(Spent),
-    Never(CostTooHigh),
-    TooLate(Box<Decision>),
-    Evicted,
-}
-
-/// How long a queue may become.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) max_wait_ns: u64,
-    pub(crate) max_waiters: usize,
-    pub(crate) max_units: u64,
-    pub(crate) evicts_oldest: bool,
-    /// Whoever joins must fit, with all who wait, into what the limit admits at once.
-    pub(crate) within_burst: bool,
-    /// Whoever joins is promised the instant at which it may go, and is neither sent away nor pushed out.
-    pub(crate) books: bool,
-}
-
-impl Bounds {
-    pub(crate) const OF_A_BOOKING: Self = Self {
-        max_wait_ns: u64::MAX,
-        max_waiters: usize::MAX,
-        max_units: u64::MAX,
-        evicts_oldest: false,
-        within_burst: false,
-        books: true,
-    };
-}
-
-/// A place that was taken in a queue.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    pub(crate) place: Arc<Place>,
-    /// How long its turn is away, as it looks now.
-    pub(crate) wait_ns: u64,
-}
-
-/// Why somebody was not let into a queue.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    TooLong(Box<Decision>),
-    Full(Box<Decision>),
-    Never(CostTooHigh),
-}
-
-/// One state with its queue, under the lock of whoever holds them, at one instant.
-#[doc(hidden)]
-pub struct Counter<'a, L: Limiter> {
-    limiter: &'a L,
-    state: &'a mut L::State,
-    queue: &'a mut Option<Box<Queue<L::State>>>,
-    instant: Instant,
-    left: Left,
-}
-
-/// What is left to do for whoever holds the state.
-#[derive(Default)]
-pub(crate) struct Left {
-    /// To be woken when the lock is released.
-    pub(crate) woken: Vec<Waker>,
-    /// Somebody joined the queue, or something was given back: refusals that are remembered may be wrong now.
-    pub(crate) forgets_refusals: bool,
-    /// The latest charge, if there was one.
-    pub(crate) charged_at: Option<Timestamp>,
-}
-
-impl<'a, L: Limiter> Counter<'a, L> {
-    pub(crate) fn new(
-        limiter: &'a L,
-        state: &'a mut L::State,
-        queue: &'a mut Option<Box<Queue<L::State>>>,
-        instant: Instant,
-    ) -> Self {
-        Self {
-            limiter,
-            state,
-            queue,
-            instant,
-            left: Left::default(),
-        }
-    }
-
-    /// The last thing done at it, if an empty queue may stay.
-    pub(crate) fn left(self) -> Left {
-        self.left
-    }
-
-    /// The last thing done at it: an empty queue is dropped.
-    pub(crate) fn closed(self) -> Left {
-        if self.queue.as_ref().is_some_and(|queue| queue.is_empty()) {
-            *self.queue = None;
-        }
-        self.left
-    }
-
-    /// Makes the state fresh; says whether anybody waits for it.
-    pub(crate) fn reset(&mut self) -> bool {
-        let is_awaited = self.queue.as_ref().is_some_and(|queue| !queue.is_empty());
-        if is_awaited {
-            self.change(|limiter, state, now| *state = limiter.fresh(now));
-        }
-        is_awaited
-    }
-
-    /// Lets all go who may by now. Whatever else is done at the counter begins with it: so what happened until now is as if every
-    /// timer had been on time.
-    pub(crate) fn serve(&mut self) {
-        let Some(queue) = self.queue else { return };
-        let last = queue.serve(
-            self.limiter,
-            self.state,
-            self.instant.now,
-            &mut self.left.woken,
-        );
-        self.left.charged_at = self.left.charged_at.max(last);
-    }
-
-    /// Takes a place behind those who wait, or goes at once if nobody does and the limit lets it.
-    pub(crate) fn join(&mut self, cost: u64, bounds: &Bounds) -> Result<Joined, Refusal> {
-        self.serve();
-        let (limiter, now) = (self.limiter, self.instant.now);
-        let queue = self.queue.get_or_insert_with(|| Box::new(Queue::new(now)));
-        let joined = queue.join(
-            limiter,
-            self.state,
-            (cost, now),
-            bounds,
-            &mut self.left.woken,
-        );
-        let joined = joined.map_err(|refusal| refusal.counted_from(self.instant));
-        self.left.forgets_refusals = true;
-        self.serve();
-        let mut joined = joined?;
-        if joined.wait_ns > 0 {
-            let late_ns = self.instant.lateness_ns();
-            joined.wait_ns = joined.wait_ns.saturating_add(late_ns);
-        }
-        Ok(joined)
-    }
-
-    /// The same, if anybody waits.
-    pub(crate) fn join_others(
-        &mut self,
-        cost: u64,
-        bounds: &Bounds,
-    ) -> Option<Result<Joined, Refusal>> {
-        self.serve();
-        let is_awaited = self.queue.as_ref().is_some_and(|queue| !queue.is_empty());
-        is_awaited.then(|| self.join(cost, bounds))
-    }
-
-    pub(crate) fn waiters(&self) -> usize {
-        self.queue.as_ref().map_or(0, |queue| queue.waiters.len())
-    }
-
-    /// Gives a place up: one who waits leaves, and what one who was let go has spent is given back. Says how many units others
-    /// have now.
-    pub(crate) fn leave(&mut self, place: &Place) -> u64 {
-        self.serve();
-        let said = mem::replace(&mut *place.said.lock(), Said::Done);
-        match said {
-            Said::Wait(_) => {
-                if let Some(queue) = self.queue {
-                    queue.leave(place.number, self.instant.now, &mut self.left.woken);
-                    self.left.forgets_refusals = true;
-                    self.serve();
-                }
-                place.cost
-            }
-            Said::Go(spent) => self.give_back(spent),
-            Said::Never(_) | Said::TooLate(_) | Said::Evicted | Said::Done => 0,
-        }
-    }
-
-    /// Gives back what somebody has spent who does not go after all.
-    pub(crate) fn give_back(&mut self, spent: Spent) -> u64 {
-        let Some(receipt) = spent.receipt() else {
-            return 0;
-        };
-        self.change(|limiter, state, now| limiter.refund(state, now, receipt))
-    }
-
-    /// Changes the state, for better or for worse; says what `change` does.
-    pub(crate) fn change<T>(
-        &mut self,
-        change: impl FnOnce(&L, &mut L::State, Timestamp) -> T,
-    ) -> T {
-        self.serve();
-        let changed = change(self.limiter, self.state, self.instant.now);
-        self.changed();
-        changed
-    }
-
-    /// The state was changed by somebody who does not wait: those who wait go by what it is now.
-    pub(crate) fn changed(&mut self) {
-        self.left.forgets_refusals = true;
-        if let Some(queue) = self.queue {
-            let now = self.instant.now;
-            queue.disturb(self.limiter, self.state, now, &mut self.left.woken);
-        }
-        self.serve();
-    }
-
-    /// Has `place` keep the timer of its queue, if nobody does: until when.
-    pub(crate) fn keep(&mut self, place: &Place) -> Option<Timer> {
-        self.serve();
-        if !place.waits() {
-            return None;
-        }
-        let queue = self.queue.as_mut()?;
-        let ends_at = queue.keep(self.limiter, self.state, place, self.instant.now)?;
-        Some(Timer {
-            ends_at,
-            wait_ns: ends_at.nanos_since(self.instant.now),
-            bell: Arc::clone(&queue.bell),
-        })
-    }
-
-    /// The decision on a request of somebody who does not wait and finds others who do.
-    pub(crate) fn behind(&mut self, cost: u64) -> Option<Result<Decision, CostTooHigh>> {
-        self.serve();
-        let queue = self.queue.as_mut().filter(|queue| !queue.is_empty())?;
-        let decision = queue.behind(self.limiter, self.state, self.instant.now, cost);
-        Some(decision.map(|decision| decision.counted_from(self.instant.lateness_ns())))
-    }
-}
-
-impl<L: Limiter> fmt::Debug for Counter<'_, L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counter").finish_non_exhaustive()
-    }
-}
-
-/// Who holds states that can be waited for: a [`Direct`](crate::Direct), and a [`Keyed`](crate::Keyed) for each of its keys.
-pub trait Waits<Q: ?Sized>: sealed::Sealed {
-    #[doc(hidden)]
-    type Limiter: Limiter;
-
-    /// Lets a request pass that may go now and need not be delayed, and spends its cost; says what was spent. Otherwise
-    /// nothing is changed.
-    #[doc(hidden)]
-    fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent>;
-
-    /// Decides a request as a check does.
-    #[doc(hidden)]
-    fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh>;
-
-    /// Decides a request by what `take` does, and as a check does if others wait.
-    #[doc(hidden)]
-    fn take_by(
-        &self,
-        key: &Q,
-        cost: u64,
-        now: Timestamp,
-        take: impl FnMut(
-            &Self::Limiter,
-            &mut <Self::Limiter as Limiter>::State,
-            Timestamp,
-        ) -> Result<Decision, CostTooHigh>,
-    ) -> Result<Decision, CostTooHigh>;
-
-    /// Asks at the counter of `key` at `now`; without a stamp, at the instant that the holder's time has come to. `None` if the client is not known: then nobody waits for it.
-    #[doc(hidden)]
-    fn at_counter<T>(
-        &self,
-        key: &Q,
-        now: Option<Timestamp>,
-        ask: impl FnOnce(&mut Counter<'_, Self::Limiter>) -> T,
-    ) -> Option<T>;
-}
-
-macro_rules! waits_through {
-    ($pointer:ty) => {
-        impl<Q: ?Sized, S: Waits<Q> + ?Sized> Waits<Q> for $pointer {
-            type Limiter = S::Limiter;
-
-            #[inline]
-            fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent> {
-                (**self).pass(key, cost, now)
-            }
-
-            #[inline]
-            fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-                (**self).take(key, cost, now)
-            }
-
-            #[inline]
-            fn take_by(
-                &self,
-                key: &Q,
-                cost: u64,
-                now: Timestamp,
-                take: impl FnMut(
-                    &Self::Limiter,
-                    &mut <Self::Limiter as Limiter>::State,
-                    Timestamp,
-                ) -> Result<Decision, CostTooHigh>,
-            ) -> Result<Decision, CostTooHigh> {
-                (**self).take_by(key, cost, now, take)
-            }
-
-            #[inline]
-            fn at_counter<T>(
-                &self,
-                key: &Q,
-                now: Option<Timestamp>,
-                ask: impl FnOnce(&mut Counter<'_, Self::Limiter>) -> T,
-            ) -> Option<T> {
-                (**self).at_counter(key, now, ask)
-            }
-        }
-    };
-}
-
-waits_through!(&S);
-waits_through!(Arc<S>);
-
-pub(crate) mod sealed {
-    /// Keeps [`Waits`](super::Waits) ours to extend.
-    pub trait Sealed {}
-
-    impl<S: Sealed + ?Sized> Sealed for &S {}
-    impl<S: Sealed + ?Sized> Sealed for std::sync::Arc<S> {}
-}
-
-/// The timer that a queue needs.
-pub(crate) struct Timer {
-    pub(crate) ends_at: Timestamp,
-    pub(crate) wait_ns: u64,
-    /// Whom it wakes.
-    pub(crate) bell: Arc<Bell>,
-}
-
 impl<S: Clone> Queue<S> {
-    pub(crate) fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp) -> Self {
         Self {
             waiters: VecDeque::new(),
             units: 0,
@@ -456,12 +85,16 @@ impl<S: Clone> Queue<S> {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
     /// Lets go all who may by `now`, each as of the instant at which it might; says when the last one was.
-    fn serve<L: Limiter<State = S>>(
+    pub(super) fn serve<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
         state: &mut S,
@@ -481,14 +114,14 @@ impl<S: Clone> Queue<S> {
                     Ok(decision) if decision.is_allowed() => {
                         self.from = at;
                         last = Some(at);
-                        Said::Go(decision.spent())
+                        Outcome::Go(decision.spent())
                     }
                     // The end of time.
                     Ok(_) => break,
-                    Err(never) => Said::Never(never),
+                    Err(never) => Outcome::Never(never),
                 },
                 // The limit was changed for one that can never grant it.
-                Err(never) => Said::Never(never),
+                Err(never) => Outcome::Never(never),
             };
             let head = self.waiters.pop_front().expect("it was there just now");
             self.units -= head.cost;
@@ -518,7 +151,7 @@ impl<S: Clone> Queue<S> {
         }
     }
 
-    fn join<L: Limiter<State = S>>(
+    pub(super) fn join<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
         state: &S,
@@ -582,26 +215,19 @@ impl<S: Clone> Queue<S> {
             self.waiters = left.waiters;
             for place in &evicted {
                 self.units -= place.cost;
-                self.say(place, Said::Evicted, woken);
+                self.say(place, Outcome::Evicted, woken);
             }
             (self.end, self.let_in) = (None, None);
         }
         if self.is_empty() {
             self.from = self.from.max(now);
         }
-        let place = Arc::new(Place {
-            number: self.next_number,
-            cost,
-            latest: if bounds.books {
-                Timestamp::MAX
-            } else {
-                Timestamp::from_nanos(now.as_nanos().saturating_add(bounds.max_wait_ns))
-            },
-            is_booked: bounds.books,
-            was_woken: AtomicBool::new(false),
-            comes: AtomicBool::new(false),
-            said: Mutex::new(Said::Wait(None)),
-        });
+        let latest = if bounds.books {
+            Timestamp::MAX
+        } else {
+            Timestamp::from_nanos(now.as_nanos().saturating_add(bounds.max_wait_ns))
+        };
+        let place = Arc::new(Place::new(self.next_number, cost, latest, bounds.books));
         self.next_number += 1;
         self.units += cost;
         self.waiters.push_back(Arc::clone(&place));
@@ -622,7 +248,7 @@ impl<S: Clone> Queue<S> {
         })
     }
 
-    fn leave(&mut self, number: u64, now: Timestamp, woken: &mut Vec<Waker>) {
+    pub(super) fn leave(&mut self, number: u64, now: Timestamp, woken: &mut Vec<Waker>) {
         let Ok(index) = self
             .waiters
             .binary_search_by_key(&number, |place| place.number)
@@ -647,7 +273,7 @@ impl<S: Clone> Queue<S> {
     }
 
     /// The state was changed at `now` by somebody who does not wait, for better or for worse.
-    pub(crate) fn disturb<L: Limiter<State = S>>(
+    pub(super) fn disturb<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
         state: &S,
@@ -692,7 +318,7 @@ impl<S: Clone> Queue<S> {
     }
 
     /// Until when this waiter is to keep the timer; `None` if somebody has one that ends as early.
-    fn keep<L: Limiter<State = S>>(
+    pub(super) fn keep<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
         state: &S,
@@ -719,7 +345,7 @@ impl<S: Clone> Queue<S> {
     }
 
     /// The decision at `now` on a request that finds all these before it.
-    fn behind<L: Limiter<State = S>>(
+    pub(super) fn behind<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
         state: &S,
@@ -803,17 +429,14 @@ impl<S: Clone> Queue<S> {
         }
     }
 
-    fn say(&mut self, place: &Place, outcome: Said, woken: &mut Vec<Waker>) {
+    fn say(&mut self, place: &Place, outcome: Outcome, woken: &mut Vec<Waker>) {
         if self
             .keeper
             .is_some_and(|keeper| keeper.number == place.number)
         {
             self.keeper = None;
         }
-        let said = mem::replace(&mut *place.said.lock(), outcome);
-        if let Said::Wait(Some(waker)) = said {
-            woken.push(waker);
-        }
+        woken.extend(place.tell(outcome));
     }
 
     /// The head is another, or may go at another instant: it looks after the timer.
@@ -907,124 +530,6 @@ impl<S: Clone> End<S> {
     }
 }
 
-impl Place {
-    /// What its owner was told, if that is no more to wait; asked once. Otherwise `waker` is called when it is.
-    pub(crate) fn outcome(&self, waker: &Waker) -> Option<Outcome> {
-        let mut said = self.said.lock();
-        match mem::replace(&mut *said, Said::Done) {
-            Said::Go(spent) => Some(Outcome::Go(spent)),
-            Said::Never(never) => Some(Outcome::Never(never)),
-            Said::TooLate(decision) => Some(Outcome::TooLate(decision)),
-            Said::Evicted => Some(Outcome::Evicted),
-            Said::Done => None,
-            Said::Wait(Some(known)) if known.will_wake(waker) => {
-                *said = Said::Wait(Some(known));
-                None
-            }
-            Said::Wait(_) => {
-                *said = Said::Wait(Some(waker.clone()));
-                None
-            }
-        }
-    }
-
-    fn waits(&self) -> bool {
-        matches!(*self.said.lock(), Said::Wait(_))
-    }
-
-    /// Its owner is polled.
-    pub(crate) fn comes_by(&self) {
-        // Relaxed, here and below: it orders nothing, and one who is woken too often loses nothing.
-        if self.was_woken.load(Ordering::Relaxed) {
-            self.comes.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn comes(&self) -> bool {
-        self.comes.load(Ordering::Relaxed)
-    }
-
-    fn waker(&self) -> Option<Waker> {
-        let waker = match &mut *self.said.lock() {
-            Said::Wait(waker) => waker.take(),
-            _ => None,
-        };
-        if waker.is_some() {
-            self.was_woken.store(true, Ordering::Relaxed);
-        }
-        waker
-    }
-}
-
-impl Refusal {
-    fn full(decision: Decision) -> Self {
-        Self::Full(Box::new(decision))
-    }
-
-    fn counted_from(self, instant: Instant) -> Self {
-        let count =
-            |decision: Box<Decision>| Box::new(decision.counted_from(instant.lateness_ns()));
-        match self {
-            Self::TooLong(decision) => Self::TooLong(count(decision)),
-            Self::Full(decision) => Self::Full(count(decision)),
-            Self::Never(never) => Self::Never(never),
-        }
-    }
-}
-
-/// What a timer calls when it ends: it wakes the first in the queue, and the keeper.
-#[derive(Debug, Default)]
-pub(crate) struct Bell {
-    wakes: Mutex<Vec<Arc<Place>>>,
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let places = self.wakes.lock().clone();
-        for waker in places.iter().filter_map(|place| place.waker()) {
-            waker.wake();
-        }
-    }
-}
-
-/// Wakes those who were let go: without a lock, for a waker may do anything.
-pub(crate) fn wake_all(woken: Vec<Waker>) {
-    woken.into_iter().for_each(Waker::wake);
-}
-
-/// Asks at a counter under the lock until nobody is to be woken, or there is an answer; who is to be, is woken without the lock,
-/// in which others may have come.
-pub(crate) fn serve_until_quiet<T, A>(
-    guard: &mut MutexGuard<'_, T>,
-    mut ask: impl FnMut(&mut T) -> (Option<A>, Vec<Waker>),
-) -> Option<A> {
-    loop {
-        let (answer, woken) = ask(guard);
-        let is_quiet = woken.is_empty();
-        if !is_quiet {
-            MutexGuard::unlocked(guard, || wake_all(woken));
-        }
-        if is_quiet || answer.is_some() {
-            return answer;
-        }
-    }
-}
-
-/// Changes something under the lock, and wakes whom it says without.
-pub(crate) fn wake_after<T>(
-    guard: &mut MutexGuard<'_, T>,
-    change: impl FnOnce(&mut T) -> Vec<Waker>,
-) {
-    let woken = change(guard);
-    if !woken.is_empty() {
-        MutexGuard::unlocked(guard, || wake_all(woken));
-    }
-}
-
 /// The first instant, no earlier than `from`, at which a request of `cost` may go and need not be delayed, if nobody else
 /// comes.
 fn earliest<L: Limiter>(
@@ -1048,10 +553,10 @@ fn earliest<L: Limiter>(
 }
 
 /// What somebody is told who would be too late behind all of an end.
-fn too_late<L: Limiter>(limiter: &L, end: &End<L::State>, now: Timestamp, cost: u64) -> Said {
+fn too_late<L: Limiter>(limiter: &L, end: &End<L::State>, now: Timestamp, cost: u64) -> Outcome {
     match end.before_turn(limiter, (now, 0), cost) {
-        Ok(decision) => Said::TooLate(Box::new(decision)),
-        Err(never) => Said::Never(never),
+        Ok(decision) => Outcome::TooLate(Box::new(decision)),
+        Err(never) => Outcome::Never(never),
     }
 }
 
