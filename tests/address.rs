@@ -41,7 +41,7 @@ fn behind() -> ClientAddress {
     ])
 }
 
-/// A client that adds the header itself was believed (Eclipse's api-gateway, tower_governor, rustfs and more): a bucket for each
+/// A client that adds the header itself was believed (Eclipse's api-gateway, `tower_governor`, rustfs and more): a bucket for each
 /// request.
 #[test]
 fn a_header_is_nobodys_word_but_a_proxys() {
@@ -195,7 +195,7 @@ fn a_header_of_one_address_is_read_if_there_is_one() {
     assert_eq!(address.of(ip(PROXY), &HeaderMap::new()), ip(PROXY));
 }
 
-/// Row 46. express-rate-limit 8.0 masked `::ffff:a.b.c.d` as an IPv6 address: all IPv4 clients in one bucket. OpenClaw counted the
+/// Row 46. express-rate-limit 8.0 masked `::ffff:a.b.c.d` as an IPv6 address: all IPv4 clients in one bucket. `OpenClaw` counted the
 /// two forms of one address apart.
 #[test]
 fn one_client_is_one_key() {
