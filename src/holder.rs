@@ -52,6 +52,15 @@ impl Instant {
         self.set_back_ns > 0
     }
 
+    /// The same, or a later one.
+    #[cfg(feature = "wait")]
+    pub(crate) fn not_before(self, now: Timestamp) -> Self {
+        Self {
+            now: self.now.max(now),
+            ..self
+        }
+    }
+
     /// How much later it is than the caller's stamp.
     #[inline]
     pub(crate) const fn lateness_ns(&self) -> u64 {
@@ -142,4 +151,4 @@ impl HolderTime {
 }
 
 /// A stamp this late is not a thread that was slow: the clock was set back.
-const SET_BACK_NS: u64 = 10_000_000_000;
+pub(crate) const SET_BACK_NS: u64 = 10_000_000_000;

@@ -47,6 +47,10 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
     #[doc(hidden)]
     const SHAPES: bool = false;
 
+    /// Whether it is a queue, and nothing besides.
+    #[doc(hidden)]
+    const IS_QUEUE: bool = false;
+
     /// What a rule has found of a state at an instant, for a cost: enough to decide, to charge and to report.
     #[doc(hidden)]
     type Found;

@@ -268,12 +268,12 @@ impl Bucket {
     #[cfg(feature = "wait")]
     pub(crate) fn cancel(&self, state: &mut BucketState, now: Timestamp, booking: &Booking) -> u64 {
         let spent = self.in_periods(booking.units);
-        let after = if booking.quota == self.quota {
-            join(state.full_at_limit).abs_diff(booking.full_after)
-        } else {
-            // Another limit counts otherwise: what came after cannot be told any more.
-            0
-        };
+        if booking.quota != self.quota {
+            // Another limit counts otherwise, and what came after cannot be told any more: it may be all.
+            return 0;
+        }
+        // Less than nothing, if something was given back since that was spent before.
+        let after = join(state.full_at_limit).saturating_sub(booking.full_after);
         self.refund_parts(state, now, spent.saturating_sub(after))
     }
 

@@ -94,6 +94,7 @@ impl Limiter for LeakyBucket {
     type State = BucketState;
     type Found = BucketFound;
     const SHAPES: bool = true;
+    const IS_QUEUE: bool = true;
 
     #[inline]
     fn quota(&self) -> Quota {

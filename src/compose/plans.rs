@@ -179,19 +179,31 @@ impl<L: Limiter> Plans<L> {
         if state.plan == plan {
             return self.check(state, now, cost);
         }
-        let old = self.plan(state.plan);
-        let new = self.plan(plan);
         if cost == 0 {
             // It changes nothing: neither does it the plan.
+            let (old, new) = (self.plan(state.plan), self.plan(plan));
             let carried = new.limiter.carry(&old.limiter, state.state.clone(), now);
             return new.limiter.peek(&carried, now, 0);
         }
+        self.put_on(plan, state, now, cost)?;
+        Ok(self.check(state, now, cost)?.moving_time())
+    }
+
+    /// Puts a client on another plan that asks for `cost` on it, which is not 0.
+    pub(crate) fn put_on(
+        &self,
+        plan: PlanId,
+        state: &mut PlanState<L::State>,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<(), CostTooHigh> {
+        let (old, new) = (self.plan(state.plan), self.plan(plan));
         // A cost that is an error changes nothing, and whether it is one no state has a say in.
         new.limiter.look(&new.limiter.fresh(now), now, cost)?;
         let kept = core::mem::replace(&mut state.state, new.limiter.fresh(now));
         state.state = new.limiter.carry(&old.limiter, kept, now);
         state.plan = plan;
-        Ok(self.check(state, now, cost)?.moving_time())
+        Ok(())
     }
 }
 

@@ -54,7 +54,6 @@ pub struct ShadowFound<F> {
 impl<L: Limiter> Limiter for Shadow<L> {
     type State = L::State;
     type Found = ShadowFound<L::Found>;
-    const SHAPES: bool = L::SHAPES;
 
     #[inline]
     fn quota(&self) -> Quota {

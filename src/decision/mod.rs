@@ -264,12 +264,6 @@ impl Decision {
         decision.after_charge(recorded, recorded.units)
     }
 
-    /// A peek after so many others were let go: they are recorded, if any.
-    #[cfg(feature = "wait")]
-    pub(crate) const fn after_serving(self, served: u64) -> Self {
-        self.after_charge(Recorded::of(served), served)
-    }
-
     /// What was charged, with how the client stands behind those who wait.
     #[cfg(feature = "std")]
     pub(crate) fn charged_behind(self, behind: Self) -> Self {

@@ -118,6 +118,7 @@ impl<L: Limiter> Direct<L> {
         let mut held = self.held.lock();
         if held.has_queue() {
             if let Some(behind) = self.behind_others(&mut held, cost, now) {
+                Self::report_behind(&mut held, cost, now, &mut report);
                 return behind;
             }
         }
@@ -180,15 +181,19 @@ impl<L: Limiter> Direct<L> {
     pub fn charge(&self, cost: u64, now: Timestamp) -> Decision {
         let mut held = self.held.lock();
         // Whoever may go by now was there first.
-        self.serve_queue(&mut held, now);
+        if cost > 0 {
+            self.serve_queue(&mut held, now);
+        }
         let charged = expect_grantable(held.ask(now, |limiter, state, now| {
             Ok(limiter.charge(state, now, cost))
         }));
-        self.changed(&mut held, Some(now));
         if !held.has_queue() {
             return charged;
         }
-        match self.behind_others(&mut held, 1, now) {
+        if cost > 0 {
+            self.changed(&mut held, Some(now));
+        }
+        match self.peek_others(&mut held, 1, now) {
             Some(Ok(behind)) => charged.charged_behind(behind),
             _ => charged,
         }
@@ -232,7 +237,7 @@ impl<L: Limiter> Direct<L> {
         held.state = limiter.carry(&held.limiter, state, instant.now);
         held.limiter = limiter;
         held.time.pass(instant);
-        self.changed(&mut held, Some(now));
+        self.relimited(&mut held, now);
     }
 
     /// The rule.

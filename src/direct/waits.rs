@@ -89,6 +89,9 @@ mod queue {
             };
             let mut counter =
                 Counter::new(&self.limiter, &mut self.state, &mut self.queue, instant);
+            if now.is_none() {
+                counter = counter.undated();
+            }
             let answer = ask(&mut counter);
             let left = counter.closed();
             if let Some(charged_at) = left.charged_at {
@@ -110,6 +113,30 @@ mod queue {
             serve_until_quiet(held, |held| {
                 held.at_counter(Some(now), |counter| counter.behind(cost))
             })
+        }
+
+        /// The decision that a request would be told that finds others who wait.
+        #[cold]
+        pub(in super::super) fn peek_others(
+            &self,
+            held: &mut MutexGuard<'_, Held<L>>,
+            cost: u64,
+            now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            serve_until_quiet(held, |held| {
+                held.at_counter(Some(now), |counter| counter.peek(cost))
+            })
+        }
+
+        /// What each of several limits holds, of a request that is refused because others wait.
+        pub(in super::super) fn report_behind(
+            held: &mut Held<L>,
+            cost: u64,
+            now: Timestamp,
+            report: &mut dyn FnMut(usize, Decision),
+        ) {
+            // What can never be granted was told already.
+            let _told = held.at_counter(Some(now), |counter| counter.report(cost, report));
         }
 
         /// Lets all go who may by now.
@@ -138,6 +165,19 @@ mod queue {
                 });
             }
         }
+
+        /// The limit is another.
+        pub(in super::super) fn relimited(
+            &self,
+            held: &mut MutexGuard<'_, Held<L>>,
+            now: Timestamp,
+        ) {
+            if held.has_queue() {
+                wake_after(held, |held| {
+                    held.at_counter(Some(now), |counter| counter.relimited()).1
+                });
+            }
+        }
     }
 }
 
@@ -160,6 +200,30 @@ mod no_queue {
             _now: Timestamp,
         ) -> Option<Result<Decision, CostTooHigh>> {
             None
+        }
+
+        pub(in super::super) fn peek_others(
+            &self,
+            _held: &mut MutexGuard<'_, Held<L>>,
+            _cost: u64,
+            _now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            None
+        }
+
+        pub(in super::super) fn report_behind(
+            _held: &mut Held<L>,
+            _cost: u64,
+            _now: Timestamp,
+            _report: &mut dyn FnMut(usize, Decision),
+        ) {
+        }
+
+        pub(in super::super) fn relimited(
+            &self,
+            _held: &mut MutexGuard<'_, Held<L>>,
+            _now: Timestamp,
+        ) {
         }
 
         pub(in super::super) fn serve_queue(

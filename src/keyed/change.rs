@@ -1,6 +1,7 @@
 //! Another limit for a running store.
 
 use std::hash::{BuildHasher, Hash};
+use std::task::Waker;
 
 use super::Keyed;
 use crate::limiter::Limiter;
@@ -26,12 +27,15 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     /// ```
     pub fn set_limiter(&self, limiter: L, now: Timestamp) {
         // Of two changes at once the later is that of all shards.
-        let _alone = self.changes.lock();
+        let alone = self.changes.lock();
+        let mut woken = Vec::new();
         for shard in &self.shards {
             let limiter = limiter.clone();
-            self.around_change(shard, now, |shard| {
+            woken.extend(self.around_change(shard, Some(now), |shard| {
                 shard.set_limiter(limiter, &self.denials, now);
-            });
+            }));
         }
+        drop(alone);
+        woken.into_iter().for_each(Waker::wake);
     }
 }

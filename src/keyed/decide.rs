@@ -239,7 +239,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
                 }
             }
         }
-        let forgotten = shard.insert(&self.hasher, (hash, key.to_key()), state, instant);
+        let forgotten = shard.insert(&self.hasher, (hash, key.to_key()), state, instant, |key| {
+            self.is_client_awaited(key)
+        });
         self.give_back(forgotten);
         Ok(decision)
     }

@@ -18,6 +18,7 @@ mod waits;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::task::Waker;
 
 use parking_lot::Mutex;
 
@@ -269,6 +270,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let mut shard = self.shard(hash).lock();
         if shard.is_awaited() {
             if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
+                self.report_behind(&mut shard, (hash, key), cost, now, &mut report);
                 return behind;
             }
         }
@@ -304,8 +306,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         if shard.is_awaited() {
-            if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
-                return behind;
+            if let Some(found) = self.peek_others(&mut shard, (hash, key), cost, now) {
+                return found;
             }
         }
         let instant = shard.date(now);
@@ -322,7 +324,10 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     pub fn sweep(&self, now: Timestamp) -> usize {
         let mut forgotten = 0;
         for shard in &self.shards {
-            let of_shard = shard.0.lock().sweep(&self.denials, now);
+            let woken = self.around_change(shard, Some(now), |_| ());
+            woken.into_iter().for_each(Waker::wake);
+            let mut shard = shard.0.lock();
+            let of_shard = shard.sweep(&self.denials, now, |key| self.is_client_awaited(key));
             self.give_back(of_shard);
             forgotten += of_shard;
         }

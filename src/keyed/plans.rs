@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
+use parking_lot::MutexGuard;
 use thiserror::Error;
 
 use super::Keyed;
@@ -50,7 +51,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         let mut shard = self.shard(hash).lock();
         let plan = shard.limiter().expect(plan)?;
         if shard.is_awaited() {
-            if let Some(behind) = self.behind_others(&mut shard, (hash, key), 1, now) {
+            let behind = self.behind_others_as(&mut shard, plan, (hash, key), 1, now);
+            if let Some(behind) = behind {
                 return Ok(expect_grantable(behind).is_allowed());
             }
         }
@@ -87,7 +89,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         let mut shard = self.shard(hash).lock();
         let plan = shard.limiter().expect(plan)?;
         if shard.is_awaited() {
-            if let Some(behind) = self.behind_others(&mut shard, (hash, key), 1, now) {
+            let behind = self.behind_others_as(&mut shard, plan, (hash, key), 1, now);
+            if let Some(behind) = behind {
                 return Ok(expect_grantable(behind));
             }
         }
@@ -120,7 +123,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         let mut shard = self.shard(hash).lock();
         let plan = shard.limiter().expect(plan.into())?;
         if shard.is_awaited() {
-            if let Some(behind) = self.behind_others(&mut shard, (hash, key), cost, now) {
+            let behind = self.behind_others_as(&mut shard, plan, (hash, key), cost, now);
+            if let Some(behind) = behind {
                 return Ok(behind?);
             }
         }
@@ -134,6 +138,28 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, Plans<L>, H> {
         let shard = self.shard(hash).lock();
         let state = shard.state((hash, key))?;
         Some(state.plan())
+    }
+
+    /// The decision on a request that finds others who wait: for them too the client is on this plan from now on.
+    #[cold]
+    fn behind_others_as<Q: Lookup<K> + ?Sized>(
+        &self,
+        shard: &mut MutexGuard<'_, Shard<K, Plans<L>>>,
+        plan: PlanId,
+        key: (u64, &Q),
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<Result<Decision, CostTooHigh>> {
+        let is_on_another = |state: &PlanState<L::State>| state.plan() != plan;
+        if cost > 0 && shard.state(key).is_some_and(is_on_another) {
+            let put_on = |plans: &Plans<L>, state: &mut PlanState<L::State>, at| {
+                plans.put_on(plan, state, at, cost)
+            };
+            if let Err(never) = self.change_awaited(shard, key, now, put_on)? {
+                return Some(Err(never));
+            }
+        }
+        self.behind_others(shard, key, cost, now)
     }
 
     /// A refusal is noted under the plan that it was by: another plan must not be answered from it.

@@ -97,7 +97,8 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     ) -> Result<(), u64> {
         let mut left = MOST_LOOKED_AT;
         let found_idle = self.visit_shards(room, own, (stamp, instant), |shard, instant| {
-            let swept = shard.forget_idle(instant, usize::MAX, left);
+            let swept =
+                shard.forget_idle(instant, usize::MAX, left, |key| self.is_client_awaited(key));
             left -= swept.seen;
             // One of the places is the newcomer's.
             self.give_back(swept.removed.saturating_sub(1));
@@ -112,7 +113,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         }
         if room.when_full == WhenFull::ForgetNearestToIdle
             && self.visit_shards(room, own, (stamp, instant), |shard, instant| {
-                if shard.forget_nearest_to_idle(instant) {
+                if shard.forget_nearest_to_idle(instant, |key| self.is_client_awaited(key)) {
                     Visit::Found
                 } else if shard.len() == 0 {
                     Visit::Next

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
+use std::task::Waker;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -135,11 +136,14 @@ where
     where
         K: Clone,
     {
-        let _unchanged = self.changes.lock();
+        let unchanged = self.changes.lock();
         let limiter = self.limiter();
         let mut clients = Vec::new();
         let mut parts = Vec::new();
+        let mut woken = Vec::new();
         for shard in &self.shards {
+            // What those who may go by now spend is spent.
+            woken.extend(self.around_change(shard, Some(now), |_| ()));
             let shard = shard.0.lock();
             let instant = shard.date(now);
             let before = clients.len();
@@ -155,6 +159,8 @@ where
                 time: shard.time_at(left_out.then_some(instant)),
             });
         }
+        drop(unchanged);
+        woken.into_iter().for_each(Waker::wake);
         let time = join(&limiter, &mut clients, &parts);
         Saved::new(format!("{limiter:?}"), time, clients)
     }
@@ -169,7 +175,7 @@ where
     /// [`RestoreError`] if the snapshot is of another limiter or version, is damaged, or has more clients than there is room
     /// for. Nothing has changed then.
     pub fn restore(&self, saved: Saved<K, L>) -> Result<usize, RestoreError> {
-        let _unchanged = self.changes.lock();
+        let unchanged = self.changes.lock();
         self.verify(&saved)?;
         let clients = saved.clients.len();
         if !self.take_places(clients) {
@@ -189,6 +195,13 @@ where
             unused += usize::from(restored.was_known);
         }
         self.give_back(unused);
+        // Those who wait go by what their clients have used now.
+        let mut woken = Vec::new();
+        for shard in &self.shards {
+            woken.extend(self.around_change(shard, None, |_| ()));
+        }
+        drop(unchanged);
+        woken.into_iter().for_each(Waker::wake);
         Ok(taken)
     }
 

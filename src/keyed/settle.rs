@@ -54,7 +54,9 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         // Whoever may go by now was there first.
-        self.serve_queue(&mut shard, (hash, key), now);
+        if cost > 0 {
+            self.serve_queue(&mut shard, (hash, key), now);
+        }
         let decision = self.ask_shard(&mut shard, (hash, key), None, now, |limiter, state, now| {
             Ok(limiter.charge(state, now, cost))
         });
@@ -64,8 +66,10 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
             return charged.with_unrecorded(cost);
         }
         if shard.is_awaited() {
-            self.changed(&mut shard, (hash, key), Some(now));
-            if let Some(Ok(behind)) = self.behind_others(&mut shard, (hash, key), 1, now) {
+            if cost > 0 {
+                self.changed(&mut shard, (hash, key), Some(now));
+            }
+            if let Some(Ok(behind)) = self.peek_others(&mut shard, (hash, key), 1, now) {
                 return charged.charged_behind(behind);
             }
         }

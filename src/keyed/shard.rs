@@ -358,12 +358,13 @@ impl<K, L: Limiter> Shard<K, L> {
         (hash, key): (u64, K),
         state: L::State,
         instant: Instant,
+        stays: impl Fn(&K) -> bool,
     ) -> usize
     where
         K: Hash,
     {
         let forgotten = self
-            .forget_idle(instant, SLOTS_PER_NEWCOMER, usize::MAX)
+            .forget_idle(instant, SLOTS_PER_NEWCOMER, usize::MAX, stays)
             .removed;
         let rehash = |key: &K| hasher.hash_one(key);
         self.clients.insert(hash, key, state, rehash);
@@ -371,13 +372,22 @@ impl<K, L: Limiter> Shard<K, L> {
     }
 
     /// Moves the hand over up to `slots` of the table and `most` states, at most once round, and forgets those that are
-    /// idle at `instant`.
+    /// idle at `instant`; not one that `stays`, for somebody waits for it: what those who wait have yet to spend is not in its
+    /// state.
     ///
     /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
-    pub(super) fn forget_idle(&mut self, instant: Instant, slots: usize, most: usize) -> Swept {
-        let limiter = &self.limiter;
-        let is_idle = |state: &L::State| limiter.is_idle(state, instant.now);
-        let swept = self.clients.sweep(&mut self.hand, slots, most, is_idle);
+    pub(super) fn forget_idle(
+        &mut self,
+        instant: Instant,
+        slots: usize,
+        most: usize,
+        stays: impl Fn(&K) -> bool,
+    ) -> Swept {
+        let (limiter, is_awaited) = (&self.limiter, self.is_awaited());
+        let goes = |client: &Client<K, L::State>| {
+            limiter.is_idle(&client.state, instant.now) && !(is_awaited && stays(&client.key))
+        };
+        let swept = self.clients.sweep(&mut self.hand, slots, most, goes);
         self.forgotten += swept.removed as u64;
         swept
     }
@@ -386,14 +396,20 @@ impl<K, L: Limiter> Shard<K, L> {
     /// `instant`, for to be forgotten would be a new budget. Says whether there was one.
     ///
     /// The caller charges at `instant`, or says that it did ([`charged`](Self::charged)).
-    pub(super) fn forget_nearest_to_idle(&mut self, instant: Instant) -> bool {
+    pub(super) fn forget_nearest_to_idle(
+        &mut self,
+        instant: Instant,
+        stays: impl Fn(&K) -> bool,
+    ) -> bool {
+        let is_awaited = self.is_awaited();
         let nearest = self
             .clients
             .clients_from(self.hand)
             .take(SAMPLE)
             .filter(|(_, client)| {
                 let next = self.limiter.peek(&client.state, instant.now, 1);
-                next.is_ok_and(|decision| decision.is_allowed())
+                let is_allowed = next.is_ok_and(|decision| decision.is_allowed());
+                is_allowed && !(is_awaited && stays(&client.key))
             })
             .min_by_key(|(_, client)| self.limiter.idle_at(&client.state))
             .map(|(place, _)| place);
@@ -413,12 +429,17 @@ impl<K, L: Limiter> Shard<K, L> {
     }
 
     /// Forgets all states that are idle at `stamp`, and says how many.
-    pub(super) fn sweep(&mut self, denials: &Denials, stamp: Timestamp) -> usize {
+    pub(super) fn sweep(
+        &mut self,
+        denials: &Denials,
+        stamp: Timestamp,
+        stays: impl Fn(&K) -> bool,
+    ) -> usize {
         let instant = self.date(stamp);
-        let limiter = &self.limiter;
-        let forgotten = self
-            .clients
-            .remove_all(|state| limiter.is_idle(state, instant.now));
+        let (limiter, is_awaited) = (&self.limiter, self.is_awaited());
+        let forgotten = self.clients.remove_all(|client| {
+            limiter.is_idle(&client.state, instant.now) && !(is_awaited && stays(&client.key))
+        });
         if forgotten > 0 {
             self.charged(denials, stamp, instant);
             self.forgotten += forgotten as u64;

@@ -136,7 +136,7 @@ impl<K, S> Table<K, S> {
         hand: &mut Place,
         slots: usize,
         most: usize,
-        mut goes: impl FnMut(&S) -> bool,
+        mut goes: impl FnMut(&Client<K, S>) -> bool,
     ) -> Swept {
         let mut swept = Swept::default();
         // Each removal moves others up, to be looked at in their turn: so it is not a step.
@@ -150,7 +150,7 @@ impl<K, S> Table<K, S> {
             match self.slot(*hand) {
                 Some(Some(client)) => {
                     swept.seen += 1;
-                    if goes(&client.state) {
+                    if goes(client) {
                         self.remove_at(*hand);
                         swept.removed += 1;
                         continue;
@@ -187,7 +187,7 @@ impl<K, S> Table<K, S> {
     }
 
     /// Removes all that `goes`, and gives back the room; says how many.
-    pub(super) fn remove_all(&mut self, mut goes: impl FnMut(&S) -> bool) -> usize {
+    pub(super) fn remove_all(&mut self, mut goes: impl FnMut(&Client<K, S>) -> bool) -> usize {
         let before = self.len;
         for page in iter::once(&mut self.first).chain(&mut *self.more) {
             page.remove_all(&mut goes);
@@ -419,12 +419,12 @@ impl<K, S> Page<K, S> {
         true
     }
 
-    fn remove_all(&mut self, mut goes: impl FnMut(&S) -> bool) {
+    fn remove_all(&mut self, mut goes: impl FnMut(&Client<K, S>) -> bool) {
         let mut at = 0;
         while let Some(client) = self.slot(at) {
             match client {
                 // Another may have moved up into its slot.
-                Some(client) if goes(&client.state) => {
+                Some(client) if goes(client) => {
                     self.remove(at);
                 }
                 _ => at += 1,
@@ -561,11 +561,11 @@ mod tests {
                     Step::Sweep(slots, of) => {
                         let goes = |state: &u32| state % u32::from(of) == 0;
                         let mut gone = Vec::new();
-                        let swept = table.sweep(&mut hand, slots, 7, |state| {
-                            if goes(state) {
-                                gone.push(*state);
+                        let swept = table.sweep(&mut hand, slots, 7, |client| {
+                            if goes(&client.state) {
+                                gone.push(client.state);
                             }
-                            goes(state)
+                            goes(&client.state)
                         });
                         prop_assert_eq!(swept.removed, gone.len());
                         prop_assert!(swept.seen <= 7);
@@ -607,8 +607,8 @@ mod tests {
         assert!(table.more.len() > 500);
         assert!(table.slots() < 20_000);
         let mut hand = Place::default();
-        let swept = table.sweep(&mut hand, usize::MAX, usize::MAX, |state| {
-            state % 1_000 != 0
+        let swept = table.sweep(&mut hand, usize::MAX, usize::MAX, |client| {
+            client.state % 1_000 != 0
         });
         assert_eq!((swept.removed, table.len()), (9_990, 10));
         while table.more.len() > 2 {

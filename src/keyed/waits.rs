@@ -1,6 +1,7 @@
 //! Those who wait for clients of a [`Keyed`]: nobody is let past them.
 
 use std::hash::{BuildHasher, Hash};
+use std::task::Waker;
 
 use parking_lot::MutexGuard;
 
@@ -32,7 +33,7 @@ mod registry {
     /// has. It is asked with the lock of the client's shard held, so an entry belongs to whoever has that.
     pub(in super::super) struct Registry<K, S> {
         map: OnceLock<Map<K, S>>,
-        /// How many hashes there are, and the most that there were since there was none.
+        /// How many hashes there are, and the most that there were since room was last given back.
         len: AtomicUsize,
         most: AtomicUsize,
     }
@@ -62,6 +63,12 @@ mod registry {
             self.map.get()?.get_mut(&hash)
         }
 
+        /// Whether somebody waits for a client of this hash that is meant.
+        pub(super) fn holds(&self, hash: u64, is_meant: impl Fn(&K) -> bool) -> bool {
+            let lines = self.find(hash);
+            lines.is_some_and(|mut lines| lines.get_mut().iter().any(|line| is_meant(&line.key)))
+        }
+
         pub(super) fn insert(&self, hash: u64, key: K, queue: Box<Queue<S>>) {
             let map = self.map.get_or_init(DashMap::default);
             let queue = Some(queue);
@@ -83,11 +90,14 @@ mod registry {
                 lines.retain(|line| line.queue.is_some());
                 lines.is_empty()
             });
-            if removed.is_none() || self.len.fetch_sub(1, Ordering::Relaxed) > 1 {
+            if removed.is_none() {
                 return;
             }
+            let len = self.len.fetch_sub(1, Ordering::Relaxed) - 1;
             // A crowd that has gone leaves no room behind that it took.
-            if self.most.swap(0, Ordering::Relaxed) >= A_CROWD {
+            let most = self.most.load(Ordering::Relaxed);
+            if most >= A_CROWD && len < most / 4 {
+                self.most.store(len, Ordering::Relaxed);
                 map.shrink_to_fit();
             }
         }
@@ -113,13 +123,9 @@ mod registry {
 
 #[cfg(feature = "wait")]
 mod queues {
-    use std::task::Waker;
-
     use super::*;
     use crate::decision::Spent;
-    use crate::holder::Instant;
-    use crate::limiter::expect_grantable;
-    use crate::queue::{Counter, Left, Waits, sealed, serve_until_quiet, wake_after, wake_all};
+    use crate::queue::{Counter, Waits, sealed, serve_until_quiet, wake_after, wake_all};
 
     impl<K, L: Limiter, H> sealed::Sealed for Keyed<K, L, H> {}
 
@@ -158,7 +164,8 @@ mod queues {
         fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent> {
             let hash = self.hasher.hash_one(key);
             let mut shard = self.shard(hash).lock();
-            if shard.is_awaited() && cost > 0 {
+            let is_awaited = || self.queues.holds(hash, |known| key.is(known));
+            if shard.is_awaited() && cost > 0 && is_awaited() {
                 return None;
             }
             let instant = shard.date(now);
@@ -211,6 +218,61 @@ mod queues {
             })
         }
 
+        /// The decision that a request would be told that finds others who wait.
+        #[cold]
+        pub(in super::super) fn peek_others<Q: Lookup<K> + ?Sized>(
+            &self,
+            shard: &mut MutexGuard<'_, Shard<K, L>>,
+            key: (u64, &Q),
+            cost: u64,
+            now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            serve_until_quiet(shard, |shard| {
+                let (found, woken) =
+                    self.counter_in(shard, key, Some(now), |counter| counter.peek(cost));
+                (found.flatten(), woken)
+            })
+        }
+
+        /// What each of several limits holds, of a request that is refused because others wait.
+        pub(in super::super) fn report_behind<Q: Lookup<K> + ?Sized>(
+            &self,
+            shard: &mut Shard<K, L>,
+            key: (u64, &Q),
+            cost: u64,
+            now: Timestamp,
+            report: &mut dyn FnMut(usize, Decision),
+        ) {
+            // What can never be granted was told already.
+            let _told = self.counter_in(shard, key, Some(now), |counter| {
+                counter.report(cost, report)
+            });
+        }
+
+        /// Changes the state of a client whom others wait for, as by a charge; `None` if nobody does.
+        pub(in super::super) fn change_awaited<Q: Lookup<K> + ?Sized, T>(
+            &self,
+            shard: &mut MutexGuard<'_, Shard<K, L>>,
+            (hash, key): (u64, &Q),
+            now: Timestamp,
+            change: impl FnOnce(&L, &mut L::State, Timestamp) -> T,
+        ) -> Option<T> {
+            if !self.queues.holds(hash, |known| key.is(known)) {
+                return None;
+            }
+            let mut changed = None;
+            wake_after(shard, |shard| {
+                let (answer, woken) = self.counter_in(shard, (hash, key), Some(now), |counter| {
+                    let answer = counter.change(change);
+                    counter.pass_time();
+                    answer
+                });
+                changed = answer;
+                woken
+            });
+            changed
+        }
+
         /// Lets all go who may by now.
         pub(in super::super) fn serve_queue<Q: Lookup<K> + ?Sized>(
             &self,
@@ -257,39 +319,75 @@ mod queues {
             is_awaited
         }
 
-        /// Lets all of a shard go who may by now, whomever they wait for, before it is changed; and has them look again after.
+        /// Lets all of a shard go who may by now, whomever they wait for, before it is changed; and has them go by what it is then.
+        /// Says who is to be woken, when the caller holds no lock.
         pub(in super::super) fn around_change(
             &self,
             own: &OwnLine<K, L>,
-            now: Timestamp,
+            now: Option<Timestamp>,
             change: impl FnOnce(&mut Shard<K, L>),
-        ) {
+        ) -> Vec<Waker> {
             let mut woken = Vec::new();
             let mut shard = own.0.lock();
             if !shard.is_awaited() {
-                return change(&mut shard);
+                change(&mut shard);
+                return woken;
             }
-            let is_own = |hash: u64| std::ptr::eq(self.shard(hash), &raw const own.0);
-            let instant = shard.date(now);
-            self.queues.for_each(is_own, |hash, key, queue| {
-                let left = shard.ask_client(hash, key, |limiter, state| {
-                    let mut counter = Counter::new(limiter, state, queue, instant);
-                    counter.serve();
-                    counter.left()
-                });
-                woken.extend(left.into_iter().flat_map(|left| left.woken));
-            });
+            self.at_each_counter(own, &mut shard, now, &mut woken, |counter| counter.serve());
             change(&mut shard);
+            self.at_each_counter(own, &mut shard, now, &mut woken, |counter| {
+                counter.relimited()
+            });
+            woken
+        }
+
+        /// Asks at the counters of all clients of a shard that are waited for.
+        fn at_each_counter(
+            &self,
+            own: &OwnLine<K, L>,
+            shard: &mut Shard<K, L>,
+            now: Option<Timestamp>,
+            woken: &mut Vec<Waker>,
+            ask: impl Fn(&mut Counter<'_, L>),
+        ) {
+            let is_own = |hash: u64| std::ptr::eq(self.shard(hash), &raw const own.0);
+            let instant = match now {
+                Some(now) => shard.date_for_good(&self.denials, now),
+                None => shard.latest(),
+            };
+            let mut emptied = Vec::new();
+            let mut latest = None;
             self.queues.for_each(is_own, |hash, key, queue| {
                 let left = shard.ask_client(hash, key, |limiter, state| {
                     let mut counter = Counter::new(limiter, state, queue, instant);
-                    counter.changed();
-                    counter.left()
+                    if now.is_none() {
+                        counter = counter.undated();
+                    }
+                    ask(&mut counter);
+                    counter.closed()
                 });
-                woken.extend(left.into_iter().flat_map(|left| left.woken));
+                if queue.is_none() {
+                    emptied.push(hash);
+                }
+                if let Some(left) = left {
+                    latest = latest.max(left.charged_at);
+                    woken.extend(left.woken);
+                }
+                self.denials.clear(hash);
             });
-            drop(shard);
-            wake_all(woken);
+            for hash in emptied {
+                self.queues.remove_empty(hash);
+                shard.count_awaited(-1);
+            }
+            if let Some(charged_at) = latest {
+                shard.served(&self.denials, now, charged_at);
+            }
+        }
+
+        /// Whether somebody waits for a client of this store.
+        pub(in super::super) fn is_client_awaited(&self, key: &K) -> bool {
+            self.queues
+                .holds(self.hasher.hash_one(key), |known| known == key)
         }
 
         /// Asks at the counter of a client of this shard; those who are to be woken are, when the lock is released.
@@ -318,19 +416,15 @@ mod queues {
                 Some(line) => (true, &mut line.queue),
                 None => (false, &mut none),
             };
-            let mut ask = Some(ask);
-            let mut at_counter = |limiter: &L, state: &mut L::State| {
+            // A client that is awaited is known: it is not forgotten until nobody waits for it.
+            let done = shard.ask_known((hash, key), |limiter, state| {
                 let mut counter = Counter::new(limiter, state, queue, instant);
-                let answer = ask.take().map(|ask| ask(&mut counter));
-                (answer, counter.closed())
-            };
-            let done = match shard.ask_known((hash, key), &mut at_counter) {
-                // A state that was idle may be forgotten while somebody waits whom nobody has served yet: so it is fresh.
-                None if is_line => {
-                    self.at_forgotten(shard, (hash, key), (now, instant), at_counter)
+                if now.is_none() {
+                    counter = counter.undated();
                 }
-                known => known,
-            };
+                let answer = ask(&mut counter);
+                (answer, counter.closed())
+            });
             let Some((answer, left)) = done else {
                 return (None, Vec::new());
             };
@@ -355,28 +449,7 @@ mod queues {
             if let Some(charged_at) = left.charged_at {
                 shard.served(&self.denials, now, charged_at);
             }
-            (answer, left.woken)
-        }
-
-        /// The counter of a client that is not known any more; it is again if somebody was served, and there is room.
-        fn at_forgotten<Q: Lookup<K> + ?Sized, T>(
-            &self,
-            shard: &mut Shard<K, L>,
-            key: (u64, &Q),
-            (now, instant): (Option<Timestamp>, Instant),
-            mut at_counter: impl FnMut(&L, &mut L::State) -> (Option<T>, Left),
-        ) -> Option<(Option<T>, Left)> {
-            let mut done = None;
-            let stamp = now.unwrap_or(instant.now);
-            let kept = self.ask_newcomer(shard, key, (stamp, instant), |limiter, state, at| {
-                let (answer, left) = at_counter(limiter, state);
-                let served = u64::from(left.charged_at.is_some());
-                done = Some((answer, left));
-                let stands = limiter.peek(state, at, 1)?;
-                Ok(stands.after_serving(served))
-            });
-            let _kept = expect_grantable(kept);
-            done
+            (Some(answer), left.woken)
         }
     }
 }
@@ -393,6 +466,36 @@ mod no_queues {
             _cost: u64,
             _now: Timestamp,
         ) -> Option<Result<Decision, CostTooHigh>> {
+            None
+        }
+
+        pub(in super::super) fn peek_others<Q: Lookup<K> + ?Sized>(
+            &self,
+            _shard: &mut MutexGuard<'_, Shard<K, L>>,
+            _key: (u64, &Q),
+            _cost: u64,
+            _now: Timestamp,
+        ) -> Option<Result<Decision, CostTooHigh>> {
+            None
+        }
+
+        pub(in super::super) fn report_behind<Q: Lookup<K> + ?Sized>(
+            &self,
+            _shard: &mut Shard<K, L>,
+            _key: (u64, &Q),
+            _cost: u64,
+            _now: Timestamp,
+            _report: &mut dyn FnMut(usize, Decision),
+        ) {
+        }
+
+        pub(in super::super) fn change_awaited<Q: Lookup<K> + ?Sized, T>(
+            &self,
+            _shard: &mut MutexGuard<'_, Shard<K, L>>,
+            _key: (u64, &Q),
+            _now: Timestamp,
+            _change: impl FnOnce(&L, &mut L::State, Timestamp) -> T,
+        ) -> Option<T> {
             None
         }
 
@@ -423,10 +526,15 @@ mod no_queues {
         pub(in super::super) fn around_change(
             &self,
             own: &OwnLine<K, L>,
-            _now: Timestamp,
+            _now: Option<Timestamp>,
             change: impl FnOnce(&mut Shard<K, L>),
-        ) {
+        ) -> Vec<Waker> {
             change(&mut own.0.lock());
+            Vec::new()
+        }
+
+        pub(in super::super) fn is_client_awaited(&self, _key: &K) -> bool {
+            false
         }
     }
 }

@@ -36,6 +36,7 @@ use std::task::Waker;
 
 use super::place::{Bell, Outcome, Place};
 use super::{Bounds, Joined, Refusal};
+use crate::arithmetic::{divide_up, saturate};
 use crate::decision::Decision;
 use crate::error::CostTooHigh;
 use crate::limiter::Limiter;
@@ -50,8 +51,6 @@ pub(crate) struct Queue<S> {
     /// Nobody is let go as of an instant before this one: when the last was, or something else was charged.
     from: Timestamp,
     end: Option<End<S>>,
-    /// The state as if all who wait had been let in already, to wait elsewhere.
-    let_in: Option<S>,
     keeper: Option<Keeper>,
     pub(super) bell: Arc<Bell>,
 }
@@ -79,7 +78,6 @@ impl<S: Clone> Queue<S> {
             next_number: 0,
             from: now,
             end: None,
-            let_in: None,
             keeper: None,
             bell: Arc::default(),
         }
@@ -131,7 +129,7 @@ impl<S: Clone> Queue<S> {
             self.front_has_changed(woken);
         }
         if self.waiters.is_empty() {
-            (self.end, self.let_in) = (None, None);
+            self.end = None;
         }
         last
     }
@@ -165,10 +163,9 @@ impl<S: Clone> Queue<S> {
             waiters < bounds.max_waiters && units.is_some_and(|units| units <= bounds.max_units)
         };
         if bounds.within_burst {
-            let let_in = self.let_in(limiter, state, now);
-            let found = limiter.peek(let_in, now, cost).map_err(Refusal::Never)?;
-            if !found.is_allowed() {
-                return Err(Refusal::Full(Box::new(found)));
+            let full = self.beyond_burst(limiter, state, now, cost);
+            if let Some(full) = full.map_err(Refusal::Never)? {
+                return Err(Refusal::full(full));
             }
         }
         let goes_at_once = self.is_empty()
@@ -187,37 +184,21 @@ impl<S: Clone> Queue<S> {
                 evicted.push(Arc::clone(place));
             }
         }
-        let at;
-        if evicted.is_empty() {
-            at = self
+        if !evicted.is_empty() {
+            self.evict(limiter, state, (cost, now), bounds, &evicted, woken)?;
+        }
+        let is_bounded = bounds.books || bounds.max_wait_ns < u64::MAX;
+        // Nobody asks how long it is but for these, and it may take a walk through the queue.
+        let wait_ns = if is_bounded {
+            let at = self
                 .turn(limiter, state, now, cost)
                 .map_err(Refusal::Never)?;
-            if at.nanos_since(now) > bounds.max_wait_ns {
-                return Err(self.too_long(limiter, state, now, cost));
-            }
+            at.nanos_since(now)
         } else {
-            // Behind those who would be left, if they were: nobody is pushed out for one who would not wait so long.
-            let mut left = Self::new(self.from);
-            let is_evicted =
-                |place: &&Arc<Place>| evicted.iter().any(|other| Arc::ptr_eq(other, place));
-            left.waiters = self
-                .waiters
-                .iter()
-                .filter(|place| !is_evicted(place))
-                .cloned()
-                .collect();
-            at = left
-                .turn(limiter, state, now, cost)
-                .map_err(Refusal::Never)?;
-            if at.nanos_since(now) > bounds.max_wait_ns {
-                return Err(left.too_long(limiter, state, now, cost));
-            }
-            self.waiters = left.waiters;
-            for place in &evicted {
-                self.units -= place.cost;
-                self.say(place, Outcome::Evicted, woken);
-            }
-            (self.end, self.let_in) = (None, None);
+            0
+        };
+        if wait_ns > bounds.max_wait_ns {
+            return Err(self.too_long(limiter, state, now, cost));
         }
         if self.is_empty() {
             self.from = self.from.max(now);
@@ -234,18 +215,56 @@ impl<S: Clone> Queue<S> {
         if let Some(end) = &mut self.end {
             end.take(limiter, now, cost);
         }
-        if let Some(state) = &mut self.let_in {
-            let_in(limiter, state, now, cost);
-        }
         if !evicted.is_empty() {
             self.front_has_changed(woken);
         } else if self.waiters.len() <= AWAKE_AT_FIRST && self.waiters.len() <= self.awake() {
             self.bell.wakes.lock().push(Arc::clone(&place));
         }
-        Ok(Joined {
-            place,
-            wait_ns: at.nanos_since(now),
-        })
+        Ok(Joined { place, wait_ns })
+    }
+
+    /// Has these give way, who have waited longest, to one who would not be too late behind those who are left.
+    fn evict<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        (cost, now): (u64, Timestamp),
+        bounds: &Bounds,
+        evicted: &[Arc<Place>],
+        woken: &mut Vec<Waker>,
+    ) -> Result<(), Refusal> {
+        // Whoever moves up could not go before now.
+        let from = self.from.max(now);
+        let is_left = |place: &Arc<Place>| !evicted.iter().any(|other| Arc::ptr_eq(other, place));
+        if bounds.max_wait_ns < u64::MAX {
+            let mut left = Self::new(from);
+            left.waiters = self
+                .waiters
+                .iter()
+                .filter(|place| is_left(place))
+                .cloned()
+                .collect();
+            let at = left
+                .turn(limiter, state, now, cost)
+                .map_err(Refusal::Never)?;
+            if at.nanos_since(now) > bounds.max_wait_ns {
+                return Err(left.too_long(limiter, state, now, cost));
+            }
+        }
+        for place in evicted {
+            self.units -= place.cost;
+            self.say(place, Outcome::Evicted, woken);
+            // They are the oldest, but for bookings, which stay.
+            if let Some(index) = self
+                .waiters
+                .iter()
+                .position(|other| Arc::ptr_eq(other, place))
+            {
+                self.waiters.remove(index);
+            }
+        }
+        (self.from, self.end) = (from, None);
+        Ok(())
     }
 
     pub(super) fn leave(&mut self, number: u64, now: Timestamp, woken: &mut Vec<Waker>) {
@@ -258,7 +277,7 @@ impl<S: Clone> Queue<S> {
         if let Some(place) = self.waiters.remove(index) {
             self.units -= place.cost;
         }
-        (self.end, self.let_in) = (None, None);
+        self.end = None;
         // Whoever stood behind the head could not go before now.
         self.from = self.from.max(now);
         let kept = self.keeper.is_some_and(|keeper| keeper.number == number);
@@ -277,16 +296,13 @@ impl<S: Clone> Queue<S> {
         &mut self,
         limiter: &L,
         state: &S,
-        now: Timestamp,
+        (now, is_relimited): (Timestamp, bool),
         woken: &mut Vec<Waker>,
     ) {
         self.from = self.from.max(now);
-        (self.end, self.let_in) = (None, None);
-        if self
-            .waiters
-            .iter()
-            .any(|place| place.latest < Timestamp::MAX)
-        {
+        self.end = None;
+        let is_hasty = |place: &Arc<Place>| place.latest < Timestamp::MAX;
+        if is_relimited || self.waiters.iter().any(is_hasty) {
             self.tell_the_late(limiter, state, now, woken);
         }
         self.front_has_changed(woken);
@@ -308,9 +324,13 @@ impl<S: Clone> Queue<S> {
                     let too_late = too_late(limiter, &end, now, place.cost);
                     self.say(&place, too_late, woken);
                 }
-                _ => {
+                Ok(_) => {
                     end.take(limiter, self.from, place.cost);
                     self.waiters.push_back(place);
+                }
+                Err(never) => {
+                    self.units -= place.cost;
+                    self.say(&place, Outcome::Never(never), woken);
                 }
             }
         }
@@ -328,6 +348,10 @@ impl<S: Clone> Queue<S> {
         let number = place.number;
         let head = self.waiters.front()?;
         let ends_at = earliest(limiter, state, self.from, head.cost).ok()?;
+        if ends_at <= now {
+            // The end of time: it never goes.
+            return None;
+        }
         // A timer that has ended and is still kept was that of somebody who has not come.
         let is_kept = |keeper: Keeper| {
             keeper.number != number && keeper.ends_at > now && keeper.ends_at <= ends_at
@@ -344,8 +368,56 @@ impl<S: Clone> Queue<S> {
         Some(ends_at)
     }
 
+    /// The decision on a request that would find those before it who could not go by `now`; nothing is changed. Those who could,
+    /// if any, are woken: their timers are late.
+    pub(super) fn peek<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        now: Timestamp,
+        cost: u64,
+        woken: &mut Vec<Waker>,
+    ) -> Result<Decision, CostTooHigh> {
+        let is_due = |from: Timestamp, state: &S, place: &Place| {
+            earliest(limiter, state, from, place.cost)
+                .ok()
+                .filter(|at| *at <= now)
+        };
+        let is_late = |place: &Arc<Place>| is_due(self.from, state, place).is_some();
+        if !self.waiters.front().is_some_and(is_late) {
+            return self.behind(limiter, state, now, cost);
+        }
+        let front = self.waiters.iter().take(AWAKE_AT_FIRST);
+        woken.extend(front.filter_map(|place| place.waker()));
+        let (mut then, mut left) = (state.clone(), Self::new(self.from));
+        let mut waiters = self.waiters.iter();
+        for place in waiters.by_ref() {
+            let Some(at) = is_due(left.from, &then, place) else {
+                left.waiters.push_back(Arc::clone(place));
+                break;
+            };
+            let _gone = left.let_go(limiter, &mut then, at, place.cost);
+            left.from = at;
+        }
+        left.waiters.extend(waiters.cloned());
+        if left.is_empty() {
+            return limiter.peek(&then, now, cost);
+        }
+        left.behind(limiter, &then, now, cost)
+    }
+
+    /// When the last was let go, or something else has happened: nobody is let go before.
+    pub(super) const fn from(&self) -> Timestamp {
+        self.from
+    }
+
+    /// Time has gone back.
+    pub(super) fn redate(&mut self, now: Timestamp) {
+        (self.from, self.end) = (now, None);
+    }
+
     /// The decision at `now` on a request that finds all these before it.
-    pub(super) fn behind<L: Limiter<State = S>>(
+    fn behind<L: Limiter<State = S>>(
         &mut self,
         limiter: &L,
         state: &S,
@@ -381,17 +453,38 @@ impl<S: Clone> Queue<S> {
         })
     }
 
-    /// The state as if all who wait had been let in already: what waits drains as what was let in does, so it holds until somebody
-    /// leaves.
-    fn let_in<L: Limiter<State = S>>(&mut self, limiter: &L, state: &S, now: Timestamp) -> &S {
-        let waiters = &self.waiters;
-        self.let_in.get_or_insert_with(|| {
-            let mut state = state.clone();
-            for place in waiters {
-                let_in(limiter, &mut state, now, place.cost);
-            }
-            state
-        })
+    /// The refusal of a request that, with all who wait, is more than the limit would let in at once.
+    ///
+    /// What waits drains as what was let in does: so one who asks for all of it is told when there is room. If that is more than
+    /// there ever is, a queue has room when the excess has drained too; of other limits it is told when all have gone.
+    fn beyond_burst<L: Limiter<State = S>>(
+        &mut self,
+        limiter: &L,
+        state: &S,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Option<Decision>, CostTooHigh> {
+        let units = self.units.saturating_add(cost);
+        let never = match limiter.peek(state, now, units) {
+            Ok(decision) => return Ok((!decision.is_allowed()).then_some(decision)),
+            Err(never) => never,
+        };
+        let behind = self.behind(limiter, state, now, cost)?;
+        if !L::IS_QUEUE {
+            return Ok(Some(behind));
+        }
+        let empty = limiter.peek(state, now, never.most())?;
+        let quota = limiter.quota();
+        let excess = u128::from(units - never.most()) * u128::from(quota.period_ns());
+        let excess_ns = saturate(divide_up(excess, quota.limit()));
+        let retry_ns = empty.retry_after_ns().saturating_add(excess_ns);
+        let waits_ns = (retry_ns, retry_ns);
+        Ok(Some(Decision::behind_others(
+            &behind,
+            waits_ns,
+            behind.debt(),
+            now,
+        )))
     }
 
     /// When a request of `cost` that joins now may go.
@@ -543,7 +636,9 @@ fn earliest<L: Limiter>(
     // each asking comes nearer, and no sane limits need more than a few.
     for _ in 0..MOST_ASKINGS {
         let decision = limiter.peek(state, at, cost)?;
-        let wait_ns = decision.retry_after_ns().max(decision.delay_ns());
+        // A limit on trial delays nobody, nor does one that has no queue.
+        let delay_ns = if L::SHAPES { decision.delay_ns() } else { 0 };
+        let wait_ns = decision.retry_after_ns().max(delay_ns);
         if wait_ns == 0 || at == Timestamp::MAX {
             return Ok(at);
         }
@@ -557,14 +652,6 @@ fn too_late<L: Limiter>(limiter: &L, end: &End<L::State>, now: Timestamp, cost: 
     match end.before_turn(limiter, (now, 0), cost) {
         Ok(decision) => Outcome::TooLate(Box::new(decision)),
         Err(never) => Outcome::Never(never),
-    }
-}
-
-/// Lets a request in, to be delayed; it is recorded if it waits for more than would be let in.
-fn let_in<L: Limiter>(limiter: &L, state: &mut L::State, now: Timestamp, cost: u64) {
-    let is_in = limiter.check(state, now, cost);
-    if !is_in.is_ok_and(|decision| decision.is_allowed()) {
-        let _recorded = limiter.charge(state, now, cost);
     }
 }
 

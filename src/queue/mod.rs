@@ -14,7 +14,7 @@ use self::place::{Bell, GivenUp};
 pub(crate) use self::place::{Outcome, Place};
 use crate::decision::{Decision, Spent};
 use crate::error::CostTooHigh;
-use crate::holder::Instant;
+use crate::holder::{Instant, SET_BACK_NS};
 use crate::limiter::Limiter;
 use crate::time::Timestamp;
 
@@ -103,9 +103,12 @@ impl<'a, L: Limiter> Counter<'a, L> {
         }
     }
 
-    /// The last thing done at it, if an empty queue may stay.
-    pub(crate) fn left(self) -> Left {
-        self.left
+    /// The same, without a caller's stamp: time has come as far as the queue has seen, though nothing was charged since.
+    pub(crate) fn undated(mut self) -> Self {
+        if let Some(queue) = &self.queue {
+            self.instant = self.instant.not_before(queue.from());
+        }
+        self
     }
 
     /// The last thing done at it: an empty queue is dropped.
@@ -129,6 +132,10 @@ impl<'a, L: Limiter> Counter<'a, L> {
     /// timer had been on time.
     pub(crate) fn serve(&mut self) {
         let Some(queue) = self.queue else { return };
+        if queue.from().nanos_since(self.instant.now) > SET_BACK_NS {
+            // The clock was set back, by less than since the latest charge: nobody is to wait for it to catch up.
+            queue.redate(self.instant.now);
+        }
         let last = queue.serve(
             self.limiter,
             self.state,
@@ -143,11 +150,17 @@ impl<'a, L: Limiter> Counter<'a, L> {
         self.serve();
         let (limiter, now) = (self.limiter, self.instant.now);
         let queue = self.queue.get_or_insert_with(|| Box::new(Queue::new(now)));
+        // Waits are counted from the caller's own stamp.
+        let late_ns = self.instant.lateness_ns();
+        let bounds = Bounds {
+            max_wait_ns: bounds.max_wait_ns.saturating_sub(late_ns),
+            ..*bounds
+        };
         let joined = queue.join(
             limiter,
             self.state,
             (cost, now),
-            bounds,
+            &bounds,
             &mut self.left.woken,
         );
         let joined = joined.map_err(|refusal| refusal.counted_from(self.instant));
@@ -155,7 +168,6 @@ impl<'a, L: Limiter> Counter<'a, L> {
         self.serve();
         let mut joined = joined?;
         if joined.wait_ns > 0 {
-            let late_ns = self.instant.lateness_ns();
             joined.wait_ns = joined.wait_ns.saturating_add(late_ns);
         }
         Ok(joined)
@@ -213,12 +225,27 @@ impl<'a, L: Limiter> Counter<'a, L> {
         changed
     }
 
+    /// Time has come to now, as by a charge.
+    pub(crate) fn pass_time(&mut self) {
+        self.left.charged_at = self.left.charged_at.max(Some(self.instant.now));
+    }
+
     /// The state was changed by somebody who does not wait: those who wait go by what it is now.
     pub(crate) fn changed(&mut self) {
+        self.disturb(false);
+    }
+
+    /// The limit is another: the same, and whoever asks for more than it ever grants is told.
+    pub(crate) fn relimited(&mut self) {
+        self.disturb(true);
+    }
+
+    fn disturb(&mut self, is_relimited: bool) {
         self.left.forgets_refusals = true;
         if let Some(queue) = self.queue {
             let now = self.instant.now;
-            queue.disturb(self.limiter, self.state, now, &mut self.left.woken);
+            let woken = &mut self.left.woken;
+            queue.disturb(self.limiter, self.state, (now, is_relimited), woken);
         }
         self.serve();
     }
@@ -231,19 +258,49 @@ impl<'a, L: Limiter> Counter<'a, L> {
         }
         let queue = self.queue.as_mut()?;
         let ends_at = queue.keep(self.limiter, self.state, place, self.instant.now)?;
+        let wait_ns = ends_at.nanos_since(self.instant.now);
         Some(Timer {
             ends_at,
-            wait_ns: ends_at.nanos_since(self.instant.now),
+            wait_ns: wait_ns.saturating_add(self.instant.lateness_ns()),
             bell: Arc::clone(&queue.bell),
         })
     }
 
-    /// The decision on a request of somebody who does not wait and finds others who do.
+    /// The decision on a request of somebody who does not wait and finds others who do; `None` if nobody does by now.
+    ///
+    /// A refusal leaves nothing behind, whatever its stamp: those who may go by it are let go only if it is not refused, and
+    /// otherwise come by themselves, by their own clock.
     pub(crate) fn behind(&mut self, cost: u64) -> Option<Result<Decision, CostTooHigh>> {
-        self.serve();
+        let decision = self.peek(cost)?;
+        let spends = |decision: &Decision| decision.is_allowed() && cost > 0;
+        if decision.as_ref().is_ok_and(spends) {
+            self.serve();
+            return None;
+        }
+        Some(decision)
+    }
+
+    /// The decision that a request would be told, by whom others wait for; nothing is changed.
+    pub(crate) fn peek(&mut self, cost: u64) -> Option<Result<Decision, CostTooHigh>> {
         let queue = self.queue.as_mut().filter(|queue| !queue.is_empty())?;
-        let decision = queue.behind(self.limiter, self.state, self.instant.now, cost);
+        let now = self.instant.now;
+        let decision = queue.peek(self.limiter, self.state, now, cost, &mut self.left.woken);
         Some(decision.map(|decision| decision.counted_from(self.instant.lateness_ns())))
+    }
+
+    /// What each of several limits holds, of a request that is refused because others wait.
+    pub(crate) fn report(
+        &mut self,
+        cost: u64,
+        report: &mut dyn FnMut(usize, Decision),
+    ) -> Result<(), CostTooHigh> {
+        let (limiter, now) = (self.limiter, self.instant.now);
+        let late_ns = self.instant.lateness_ns();
+        let found = limiter.look(self.state, now, cost)?;
+        limiter.each(&found, now, 0, &mut |member, decision| {
+            report(member, decision.counted_from(late_ns));
+        });
+        Ok(())
     }
 }
 

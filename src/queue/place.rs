@@ -1,6 +1,7 @@
 //! [`Place`]: somebody's place in a queue, and what it is told there; [`Bell`]: whom a timer wakes.
 
 use std::mem;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
@@ -71,14 +72,42 @@ impl Place {
 
     /// What its owner was told, if that is no more to wait; asked once. Otherwise `waker` is called when it is.
     pub(crate) fn outcome(&self, waker: &Waker) -> Option<Outcome> {
+        let told = |said: &mut Said| match mem::replace(said, Said::Done) {
+            Said::Told(outcome) => Some(outcome),
+            Said::Done => None,
+            waits @ Said::Wait(_) => {
+                *said = waits;
+                None
+            }
+        };
         let mut said = self.said.lock();
-        match mem::replace(&mut *said, Said::Done) {
-            Said::Told(outcome) => return Some(outcome),
-            Said::Done => return None,
-            Said::Wait(Some(known)) if known.will_wake(waker) => *said = Said::Wait(Some(known)),
-            Said::Wait(_) => *said = Said::Wait(Some(waker.clone())),
+        if let Said::Wait(known) = &*said {
+            if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                // To clone a waker, and to drop one, may do anything: it is done without the lock.
+                drop(said);
+                let waker = waker.clone();
+                let mut said = self.said.lock();
+                let old = match &mut *said {
+                    Said::Wait(known) => known.replace(waker),
+                    Said::Told(_) | Said::Done => Some(waker),
+                };
+                let outcome = told(&mut said);
+                drop(said);
+                drop(old);
+                return outcome;
+            }
         }
-        None
+        told(&mut said)
+    }
+
+    /// Its owner is not to be woken any more. Whoever gives up its place does so first: to drop a waker may do anything, and is
+    /// not done under a lock.
+    pub(crate) fn forget_waker(&self) {
+        let waker = match &mut *self.said.lock() {
+            Said::Wait(waker) => waker.take(),
+            Said::Told(_) | Said::Done => None,
+        };
+        drop(waker);
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -126,6 +155,14 @@ impl Place {
         waker
     }
 }
+
+/// No lock of it is left by a panic in a state that is not sound: nothing in it is more than a word long.
+impl RefUnwindSafe for Place {}
+impl UnwindSafe for Place {}
+
+/// As a [`Place`].
+impl RefUnwindSafe for Bell {}
+impl UnwindSafe for Bell {}
 
 /// What a timer calls when it ends: it wakes the first in the queue, and the keeper.
 #[derive(Debug, Default)]

@@ -145,45 +145,18 @@ impl<'a, S: Waits<Q, Limiter: Book>, Q: ?Sized> Reservation<'a, S, Q> {
         max_wait: Duration,
     ) -> Result<Self, WaitError> {
         let max_wait_ns = saturating_nanos(max_wait);
-        let mut booked = None;
-        let decision = store.take_by(key, cost, now, |limiter, state, at| {
-            let outcome = limiter.book(state, at, cost, max_wait_ns)?;
-            let stands = limiter.peek(state, at, cost)?;
-            Ok(match outcome {
-                Ok(booking) => {
-                    booked = Some(booking);
-                    stands.booked(Recorded::of(cost), booking.act_at.nanos_since(at))
-                }
-                Err(wait_ns) => Decision::behind_others(&stands, (0, wait_ns), stands.debt(), at),
-            })
-        })?;
-        if decision.is_store_full() {
-            return Err(WaitError::StoreFull(Box::new(decision)));
-        }
-        let (booked, wait_ns) = match booked {
-            Some(booking) => (Booked::InState(booking), decision.delay_ns()),
-            None => {
-                let bounds = Bounds {
-                    max_wait_ns,
-                    ..Bounds::OF_A_BOOKING
-                };
-                let joined =
-                    store.at_counter(key, Some(now), |counter| counter.join_others(cost, &bounds));
-                match joined.flatten() {
-                    Some(joined) => {
-                        let joined = joined?;
-                        (Booked::Behind(joined.place), joined.wait_ns)
-                    }
-                    None => return Err(WaitError::TooLong(Box::new(decision))),
-                }
-            }
+        let (booked, wait_ns) = if cost == 0 {
+            (None, 0)
+        } else {
+            let (booked, wait_ns) = book(store, key, cost, now, max_wait_ns)?;
+            (Some(booked), wait_ns)
         };
         Ok(Self {
             store,
             key,
             units: cost,
             act_at: Timestamp::from_nanos(now.as_nanos().saturating_add(wait_ns)),
-            booked: Some(booked),
+            booked,
         })
     }
 
@@ -213,7 +186,7 @@ impl<'a, S: Waits<Q, Limiter: Book>, Q: ?Sized> Reservation<'a, S, Q> {
     /// Gives back what can still be given at `now`; says how many units that were.
     ///
     /// Nothing once the instant has passed. Before, all but what was booked after it: whoever booked that was told an instant
-    /// which holds.
+    /// which holds. Where the limit is another since, that cannot be told, and nothing is given back.
     pub fn cancel(mut self, now: Timestamp) -> u64 {
         if now > self.act_at {
             self.booked = None;
@@ -235,6 +208,62 @@ impl<'a, S: Waits<Q, Limiter: Book>, Q: ?Sized> Reservation<'a, S, Q> {
                 Booked::Behind(place) => counter.leave(&place),
             });
         given.unwrap_or(0)
+    }
+}
+
+/// Books in the state, or behind those who wait; says how long it is until then, by the caller's stamp.
+fn book<S: Waits<Q, Limiter: Book>, Q: ?Sized>(
+    store: &S,
+    key: &Q,
+    cost: u64,
+    now: Timestamp,
+    max_wait_ns: u64,
+) -> Result<(Booked, u64), WaitError> {
+    loop {
+        let mut outcome = None;
+        let decision = store.take_by(key, cost, now, |limiter, state, at| {
+            let booked = limiter.book(state, at, cost, max_wait_ns)?;
+            let stands = limiter.peek(state, at, cost)?;
+            outcome = Some(booked);
+            Ok(match booked {
+                Ok(booking) => {
+                    let wait_ns = booking.act_at.nanos_since(at);
+                    stands.booked(Recorded::of(cost), wait_ns)
+                }
+                Err(wait_ns) => Decision::behind_others(&stands, (0, wait_ns), stands.debt(), at),
+            })
+        })?;
+        if decision.is_store_full() {
+            return Err(WaitError::StoreFull(Box::new(decision)));
+        }
+        match outcome {
+            Some(Ok(booking)) => {
+                let wait_ns = decision.delay_ns();
+                if wait_ns <= max_wait_ns {
+                    return Ok((Booked::InState(booking), wait_ns));
+                }
+                // By the caller's own stamp, which is late, it is too long.
+                store.at_counter(key, Some(now), |counter| {
+                    counter.change(|limiter, state, at| limiter.cancel(state, at, &booking))
+                });
+                let refusal =
+                    Decision::behind_others(&decision, (0, wait_ns), decision.debt(), now);
+                return Err(WaitError::TooLong(Box::new(refusal)));
+            }
+            Some(Err(_)) => return Err(WaitError::TooLong(Box::new(decision))),
+            // It was refused because others wait.
+            None => {}
+        }
+        let bounds = Bounds {
+            max_wait_ns,
+            ..Bounds::OF_A_BOOKING
+        };
+        let joined = store.at_counter(key, Some(now), |counter| counter.join_others(cost, &bounds));
+        if let Some(joined) = joined.flatten() {
+            let joined = joined?;
+            return Ok((Booked::Behind(joined.place), joined.wait_ns));
+        }
+        // They have gone in between.
     }
 }
 

@@ -53,6 +53,8 @@ enum Stay<F> {
     Waits {
         place: Arc<Place>,
         alarm: Option<Alarm<F>>,
+        /// It could not go when it came.
+        has_waited: bool,
     },
     /// It may go, and does so a little later.
     Lingers { turn: Turn, sleep: Pin<Box<F>> },
@@ -152,9 +154,12 @@ impl<F: Future<Output = ()>> Ticket<F> {
         let Phase::Stays(stay) = mem::replace(&mut self.phase, Phase::Gone) else {
             return;
         };
+        if let Stay::Waits { place, .. } = &*stay {
+            place.forget_waker();
+        }
         let now = Some(waiting.clock.now());
-        waiting.store.at_counter(key, now, |counter| match *stay {
-            Stay::Waits { place, .. } => counter.leave(&place),
+        waiting.store.at_counter(key, now, |counter| match &*stay {
+            Stay::Waits { place, .. } => counter.leave(place),
             Stay::Lingers { turn, .. } => counter.give_back(turn.spent()),
         });
     }
@@ -177,7 +182,11 @@ impl<F: Future<Output = ()>> Ticket<F> {
             let join = |counter: &mut Counter<'_, S::Limiter>| counter.join(self.cost, &bounds);
             if let Some(joined) = waiting.store.at_counter(key, Some(now), join) {
                 let place = joined.map_err(|refusal| Err(refusal.into()))?.place;
-                let stay = Stay::Waits { place, alarm: None };
+                let stay = Stay::Waits {
+                    place,
+                    alarm: None,
+                    has_waited: false,
+                };
                 self.phase = Phase::Stays(Box::new(stay));
                 return Ok(());
             }
@@ -212,9 +221,21 @@ impl<F: Future<Output = ()>> Stay<F> {
     {
         loop {
             match self {
-                Self::Waits { place, alarm } => {
-                    let turn = ready!(wait(waiting, key, place, alarm, context))?;
-                    let more = waiting.jitter.draw();
+                Self::Waits {
+                    place,
+                    alarm,
+                    has_waited,
+                } => {
+                    let Poll::Ready(outcome) = wait(waiting, key, place, alarm, context) else {
+                        *has_waited = true;
+                        return Poll::Pending;
+                    };
+                    let turn = outcome?;
+                    let more = if *has_waited {
+                        waiting.jitter.draw()
+                    } else {
+                        Duration::ZERO
+                    };
                     if more.is_zero() {
                         return Poll::Ready(Ok(turn));
                     }

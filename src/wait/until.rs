@@ -71,7 +71,7 @@ impl<'a, S: Waits<Q>, C: Clock, T: Timers, Q: ?Sized> UntilAllowed<'a, S, C, T, 
         self
     }
 
-    /// Refused at once if its turn would come after `deadline`.
+    /// Refused at once if its turn would come after `deadline`. One that need not wait goes, be the deadline over.
     ///
     /// ```
     /// use std::time::Duration;

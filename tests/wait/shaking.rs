@@ -114,7 +114,7 @@ impl<F: Face<L: Rule>> Run<'_, F> {
                         continue;
                     }
                     // It has no stamp: whoever could have gone by now, but was not looked after, would go after it.
-                    let _ = store.peek(0, clock.now());
+                    let _ = waiting.waiters(&key);
                     store.reset();
                     run.model
                         .change(|limiter, state, now| *state = limiter.fresh(now));

@@ -128,12 +128,11 @@ fn clients_on_plans_wait_by_their_plan() {
     let (_, free) = sim.wait(&clock, waiting.until_allowed(&1));
     let (_, paid) = sim.wait(&clock, waiting.until_allowed(&2));
     sim.run();
-    assert!(
-        !store.allow_as(premium, &1, START).expect("a plan"),
-        "somebody is before it"
-    );
+    // Whoever names another plan does not overtake it, but from now on it is on that one.
+    assert!(!store.allow_as(premium, &1, START).expect("a plan"));
+    assert_eq!(store.plan_of(&1), Some(premium));
     sim.run_out(&clock);
-    assert_eq!(went_at(&free), Some(ms(1_000)));
+    assert_eq!(went_at(&free), Some(ms(100)));
     assert_eq!(went_at(&paid), Some(ms(100)));
 }
 
