@@ -143,9 +143,13 @@ impl<L: Limiter> Direct<L> {
     ///
     /// [`CostTooHigh`] if no wait would ever let `cost` pass.
     pub fn peek_n(&self, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-        self.ask((cost, now), |limiter, state, now| {
-            limiter.peek(state, now, cost)
-        })
+        let mut held = self.held.lock();
+        if held.has_queue() {
+            if let Some(found) = self.peek_others(&mut held, cost, now) {
+                return found;
+            }
+        }
+        held.ask(now, |limiter, state, now| limiter.peek(state, now, cost))
     }
 
     /// Grants as many of `cost` units as there are at `now`; [`Decision::granted`] says how many. See

@@ -575,7 +575,7 @@ mod tests {
                         let goes = |state: &u32| state % u32::from(of) == 0;
                         let before = model.len();
                         model.retain(|_, state| !goes(state));
-                        prop_assert_eq!(table.remove_all(goes), before - model.len());
+                        prop_assert_eq!(table.remove_all(|client| goes(&client.state)), before - model.len());
                     }
                 }
                 prop_assert_eq!(table.len(), model.len());

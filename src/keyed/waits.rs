@@ -336,7 +336,7 @@ mod queues {
             self.at_each_counter(own, &mut shard, now, &mut woken, |counter| counter.serve());
             change(&mut shard);
             self.at_each_counter(own, &mut shard, now, &mut woken, |counter| {
-                counter.relimited()
+                counter.relimited();
             });
             woken
         }

@@ -4,6 +4,7 @@
 
 mod crowds;
 mod faces;
+mod faults;
 mod model;
 mod promises;
 mod reservations;

@@ -200,6 +200,9 @@ fn what_waits_can_be_shared() {
     let waiting: Waiting<_, ManualClock, ManualClock> = manual(store, &clock);
     shared(&waiting);
     sent(&waiting.until_allowed("ada"));
+    fn unwinds<T: std::panic::UnwindSafe>() {}
+    unwinds::<Direct<TokenBucket>>();
+    unwinds::<Keyed<u64, TokenBucket>>();
     let threads = Waiting::on_threads(Direct::new(SlidingLog::new(Quota::per_second(1))));
     shared(&threads);
     sent(&threads.until_allowed(&()));
