@@ -99,7 +99,10 @@ where
     assert!((4..=7).contains(&granted), "{granted}");
     // Two at once, and two more each second: no more than that by now.
     let passed = clock.now().saturating_duration_since(START).as_millis() as u64;
-    assert!(granted * 1_000 <= 2_000 + 2 * passed, "{granted} after {passed} ms");
+    assert!(
+        granted * 1_000 <= 2_000 + 2 * passed,
+        "{granted} after {passed} ms"
+    );
 }
 
 const TWO: Quota = Quota::per_second(2);
