@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::wait::{Book, WaitError};
+use tollgate::wait::{Book, WaitError, WhenQueueFull};
 use tollgate::{Clock, Direct, Keyed, LeakyBucket, Quota, Timestamp, TokenBucket};
 
 use crate::faces::Rule;
@@ -129,6 +129,29 @@ fn a_booking_behind_others_that_is_dropped_gives_its_place_back() {
         (went_at(&first), went_at(&last)),
         (Some(ms(100)), Some(ms(200)))
     );
+}
+
+/// Whoever booked was promised an instant: it does not give way to those who come later.
+#[test]
+fn a_booking_is_not_evicted() {
+    let (limiter, clock) = (two_of_ten(), clock());
+    let waiting = manual(&limiter, &clock)
+        .with_max_waiters(2)
+        .when_full(WhenQueueFull::EvictOldest);
+    assert!(limiter.check_n(2, START).unwrap().is_allowed());
+    let mut sim = Sim::default();
+    let (_, first) = sim.wait(&clock, waiting.until_allowed(&()));
+    sim.run();
+    let booked = limiter.reserve(1, START, LONG).unwrap();
+    let (_, second) = sim.wait(&clock, waiting.until_allowed(&()));
+    sim.run();
+    assert!(matches!(refused(&first), Some(WaitError::Evicted)));
+    let (_, third) = sim.wait(&clock, waiting.until_allowed(&()));
+    sim.run();
+    assert!(matches!(refused(&second), Some(WaitError::Evicted)));
+    booked.keep();
+    sim.run_out(&clock);
+    assert_eq!(went_at(&third), Some(ms(200)), "behind what was booked");
 }
 
 #[test]

@@ -172,9 +172,12 @@ mod under_tokio {
 }
 
 /// A thread waits as a task does; what wakes it is the clock, or who leaves before it.
+///
+/// (It is over within ten simulated seconds: a thread that is held up for longer than that brings a stamp that means that the clock
+/// was set back.)
 #[test]
 fn threads_wait_in_turn() {
-    let limiter = Direct::new(TokenBucket::new(Quota::per_second(1)).with_burst(1));
+    let limiter = Direct::new(TokenBucket::new(Quota::per_second(10)).with_burst(1));
     let clock = clock();
     let waiting = manual(&limiter, &clock);
     waiting.until_allowed(&()).block().unwrap();
@@ -186,7 +189,7 @@ fn threads_wait_in_turn() {
                 waiting.until_allowed(&()).block().unwrap();
                 let at = clock.now().saturating_duration_since(START);
                 let before = gone.fetch_add(1, Ordering::SeqCst);
-                assert!(at >= Duration::from_secs(1 + before as u64), "{at:?}");
+                assert!(at >= ms(100) * (1 + before as u32), "{at:?}");
             });
             // In the order of arrival.
             while waiting.waiters(&()) <= turn {
@@ -204,7 +207,7 @@ fn threads_wait_in_turn() {
             }
         }
     });
-    assert_eq!(clock.now(), START + Duration::from_secs(20));
+    assert!(clock.now() >= START + ms(2_000));
 }
 
 /// On the system's clock and without a runtime: threads that wait, and one that asks for much.
