@@ -209,11 +209,8 @@ pub trait Limiter: Clone + fmt::Debug + sealed::Sealed {
         cost: u64,
     ) -> Result<Decision, CostTooHigh> {
         let found = self.look(state, now, cost)?;
-        if cost == 0 || !self.admits(&found) || self.decision(&found, now, 0).delay_ns() > 0 {
-            return Ok(self.decision(&found, now, 0));
-        }
-        self.take(state, now, &found, cost);
-        Ok(self.decision(&found, now, cost))
+        let passes = self.pass(state, now, &found, cost).is_some();
+        Ok(self.decision(&found, now, if passes { cost } else { 0 }))
     }
 
     /// Spends what was found to be there, if the request may go and need not be delayed; says what that was.

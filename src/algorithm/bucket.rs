@@ -209,18 +209,26 @@ impl Bucket {
         join(state.full_at_limit) <= latest
     }
 
-    /// Takes what is admitted, as of the instant at which the bucket was full, if that is less than a nanosecond ago.
+    /// Decides, and takes what is admitted as of the instant at which the bucket was full, if that is less than a nanosecond ago.
     #[cfg(feature = "wait")]
-    pub(super) fn take_in_turn(&self, state: &mut BucketState, found: &BucketFound, cost: u64) {
+    pub(super) fn check_in_turn(
+        &self,
+        state: &mut BucketState,
+        now: Timestamp,
+        cost: u64,
+        shapes: bool,
+    ) -> Result<Decision, CostTooHigh> {
+        let found = self.look(state, now, cost)?;
         if cost == 0 || !found.admits {
-            return;
+            return Ok(self.decision(&found, now, 0, shapes));
         }
         let full_at_limit = join(state.full_at_limit);
-        self.take(state, found, cost);
+        self.take(state, &found, cost);
         let ago = found.now_limit.saturating_sub(full_at_limit);
         if ago < u128::from(self.quota.limit()) {
             state.full_at_limit = split(join(state.full_at_limit) - ago);
         }
+        Ok(self.decision(&found, now, cost, shapes))
     }
 
     /// Books a cost for the first instant at which it passes, or, if it has to stand in a queue, at which all before it have

@@ -142,10 +142,7 @@ impl Limiter for LeakyBucket {
         now: Timestamp,
         cost: u64,
     ) -> Result<Decision, CostTooHigh> {
-        let found = self.look(state, now, cost)?;
-        self.0.take_in_turn(state, &found, cost);
-        let taken = if found.admits() { cost } else { 0 };
-        Ok(self.decision(&found, now, taken))
+        self.0.check_in_turn(state, now, cost, SHAPES)
     }
 
     #[inline]

@@ -26,9 +26,18 @@ mod queue {
             (): &(),
             cost: u64,
             now: Timestamp,
-            take: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+            mut take: impl FnMut(&L, &mut L::State, (Timestamp, u64)) -> Result<Decision, CostTooHigh>,
         ) -> Result<Decision, CostTooHigh> {
-            self.ask((cost, now), take)
+            let mut held = self.held.lock();
+            if held.has_queue() {
+                if let Some(behind) = self.behind_others(&mut held, cost, now) {
+                    return behind;
+                }
+            }
+            let late_ns = held.time.date(now).lateness_ns();
+            held.ask(now, |limiter, state, at| {
+                take(limiter, state, (at, late_ns))
+            })
         }
 
         #[inline]
@@ -50,11 +59,6 @@ mod queue {
                 time.pass(instant);
             }
             Some(spent)
-        }
-
-        #[inline]
-        fn take(&self, (): &(), cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-            self.check_n(cost, now)
         }
 
         fn at_counter<T>(
@@ -87,11 +91,8 @@ mod queue {
                 Some(now) => self.date(now),
                 None => self.time.latest(),
             };
-            let mut counter =
-                Counter::new(&self.limiter, &mut self.state, &mut self.queue, instant);
-            if now.is_none() {
-                counter = counter.undated();
-            }
+            let dated = (instant, now.is_some());
+            let mut counter = Counter::new(&self.limiter, &mut self.state, &mut self.queue, dated);
             let answer = ask(&mut counter);
             let left = counter.closed();
             if let Some(charged_at) = left.charged_at {
@@ -110,9 +111,7 @@ mod queue {
             cost: u64,
             now: Timestamp,
         ) -> Option<Result<Decision, CostTooHigh>> {
-            serve_until_quiet(held, |held| {
-                held.at_counter(Some(now), |counter| counter.behind(cost))
-            })
+            at_counter_until_quiet(held, now, |counter| counter.behind(cost))
         }
 
         /// The decision that a request would be told that finds others who wait.
@@ -123,9 +122,7 @@ mod queue {
             cost: u64,
             now: Timestamp,
         ) -> Option<Result<Decision, CostTooHigh>> {
-            serve_until_quiet(held, |held| {
-                held.at_counter(Some(now), |counter| counter.peek(cost))
-            })
+            at_counter_until_quiet(held, now, |counter| counter.peek(cost))
         }
 
         /// What each of several limits holds, of a request that is refused because others wait.
@@ -146,9 +143,9 @@ mod queue {
             now: Timestamp,
         ) {
             if held.has_queue() {
-                serve_until_quiet(held, |held| {
-                    let ((), woken) = held.at_counter(Some(now), |counter| counter.serve());
-                    (None::<()>, woken)
+                at_counter_until_quiet(held, now, |counter| {
+                    counter.serve();
+                    None::<()>
                 });
             }
         }
@@ -178,6 +175,15 @@ mod queue {
                 });
             }
         }
+    }
+
+    /// Asks until there is an answer or nobody is to be woken any more, which is done without the lock.
+    fn at_counter_until_quiet<L: Limiter, T>(
+        held: &mut MutexGuard<'_, Held<L>>,
+        now: Timestamp,
+        ask: impl Fn(&mut Counter<'_, L>) -> Option<T>,
+    ) -> Option<T> {
+        serve_until_quiet(held, |held| held.at_counter(Some(now), &ask))
     }
 }
 

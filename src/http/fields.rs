@@ -178,7 +178,7 @@ impl QuotaFields {
         }
     }
 
-    /// The names of the limits that have refused, or would have to be named.
+    /// The names of the limits that have refused.
     pub(super) fn violated(&self, decision: &Decision, members: &[Decision]) -> Vec<&str> {
         let told = self.told(decision, members);
         let refused = told.iter().filter(|told| told.refuses);

@@ -31,7 +31,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
         let mut woken = Vec::new();
         for shard in &self.shards {
             let limiter = limiter.clone();
-            woken.extend(self.around_change(shard, Some(now), |shard| {
+            woken.extend(self.relimit(shard, now, |shard| {
                 shard.set_limiter(limiter, &self.denials, now);
             }));
         }

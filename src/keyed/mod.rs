@@ -324,7 +324,7 @@ impl<K: Hash + Eq, L: Limiter, H: BuildHasher> Keyed<K, L, H> {
     pub fn sweep(&self, now: Timestamp) -> usize {
         let mut forgotten = 0;
         for shard in &self.shards {
-            let woken = self.around_change(shard, Some(now), |_| ());
+            let woken = self.serve_queues(shard, now);
             woken.into_iter().for_each(Waker::wake);
             let mut shard = shard.0.lock();
             let of_shard = shard.sweep(&self.denials, now, |key| self.is_client_awaited(key));

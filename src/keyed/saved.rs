@@ -143,7 +143,7 @@ where
         let mut woken = Vec::new();
         for shard in &self.shards {
             // What those who may go by now spend is spent.
-            woken.extend(self.around_change(shard, Some(now), |_| ()));
+            woken.extend(self.serve_queues(shard, now));
             let shard = shard.0.lock();
             let instant = shard.date(now);
             let before = clients.len();
@@ -198,7 +198,7 @@ where
         // Those who wait go by what their clients have used now.
         let mut woken = Vec::new();
         for shard in &self.shards {
-            woken.extend(self.around_change(shard, None, |_| ()));
+            woken.extend(self.all_changed(shard));
         }
         drop(unchanged);
         woken.into_iter().for_each(Waker::wake);

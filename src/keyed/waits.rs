@@ -143,7 +143,7 @@ mod queues {
             key: &Q,
             cost: u64,
             now: Timestamp,
-            take: impl FnMut(&L, &mut L::State, Timestamp) -> Result<Decision, CostTooHigh>,
+            mut take: impl FnMut(&L, &mut L::State, (Timestamp, u64)) -> Result<Decision, CostTooHigh>,
         ) -> Result<Decision, CostTooHigh> {
             let hash = self.hasher.hash_one(key);
             let mut shard = self.shard(hash).lock();
@@ -152,6 +152,8 @@ mod queues {
                     return behind;
                 }
             }
+            let late_ns = shard.date(now).lateness_ns();
+            let take = |limiter: &L, state: &mut L::State, at| take(limiter, state, (at, late_ns));
             let decision = self.ask_shard(&mut shard, (hash, key), None, now, take)?;
             if decision.is_allowed() && decision.delay_ns() > 0 {
                 // It may have been booked, by one who would have been refused.
@@ -181,11 +183,6 @@ mod queues {
             Some(spent)
         }
 
-        #[inline]
-        fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-            self.check_n(key, cost, now)
-        }
-
         fn at_counter<T>(
             &self,
             key: &Q,
@@ -211,11 +208,7 @@ mod queues {
             cost: u64,
             now: Timestamp,
         ) -> Option<Result<Decision, CostTooHigh>> {
-            serve_until_quiet(shard, |shard| {
-                let (behind, woken) =
-                    self.counter_in(shard, key, Some(now), |counter| counter.behind(cost));
-                (behind.flatten(), woken)
-            })
+            self.at_counter_until_quiet(shard, key, now, |counter| counter.behind(cost))
         }
 
         /// The decision that a request would be told that finds others who wait.
@@ -227,10 +220,20 @@ mod queues {
             cost: u64,
             now: Timestamp,
         ) -> Option<Result<Decision, CostTooHigh>> {
+            self.at_counter_until_quiet(shard, key, now, |counter| counter.peek(cost))
+        }
+
+        /// Asks until there is an answer or nobody is to be woken any more, which is done without the lock.
+        fn at_counter_until_quiet<Q: Lookup<K> + ?Sized, T>(
+            &self,
+            shard: &mut MutexGuard<'_, Shard<K, L>>,
+            key: (u64, &Q),
+            now: Timestamp,
+            ask: impl Fn(&mut Counter<'_, L>) -> Option<T>,
+        ) -> Option<T> {
             serve_until_quiet(shard, |shard| {
-                let (found, woken) =
-                    self.counter_in(shard, key, Some(now), |counter| counter.peek(cost));
-                (found.flatten(), woken)
+                let (answer, woken) = self.counter_in(shard, key, Some(now), &ask);
+                (answer.flatten(), woken)
             })
         }
 
@@ -281,10 +284,9 @@ mod queues {
             now: Timestamp,
         ) {
             if shard.is_awaited() {
-                serve_until_quiet(shard, |shard| {
-                    let (_, woken) =
-                        self.counter_in(shard, key, Some(now), |counter| counter.serve());
-                    (None::<()>, woken)
+                self.at_counter_until_quiet(shard, key, now, |counter| {
+                    counter.serve();
+                    None::<()>
                 });
             }
         }
@@ -319,25 +321,38 @@ mod queues {
             is_awaited
         }
 
-        /// Lets all of a shard go who may by now, whomever they wait for, before it is changed; and has them go by what it is then.
-        /// Says who is to be woken, when the caller holds no lock.
-        pub(in super::super) fn around_change(
+        /// Lets all of a shard go who may by now, whomever they wait for. Says, as do the two below, who is to be woken, when the
+        /// caller holds no lock.
+        pub(in super::super) fn serve_queues(
             &self,
             own: &OwnLine<K, L>,
-            now: Option<Timestamp>,
+            now: Timestamp,
+        ) -> Vec<Waker> {
+            let mut shard = own.0.lock();
+            self.at_each_counter(own, &mut shard, Some(now), |counter| counter.serve())
+        }
+
+        /// The states of a shard may have changed by something else than those who wait.
+        #[cfg(feature = "serde")]
+        pub(in super::super) fn all_changed(&self, own: &OwnLine<K, L>) -> Vec<Waker> {
+            let mut shard = own.0.lock();
+            self.at_each_counter(own, &mut shard, None, |counter| counter.changed())
+        }
+
+        /// Gives a shard another limit: all go who may by now, and the others go by that one.
+        pub(in super::super) fn relimit(
+            &self,
+            own: &OwnLine<K, L>,
+            now: Timestamp,
             change: impl FnOnce(&mut Shard<K, L>),
         ) -> Vec<Waker> {
-            let mut woken = Vec::new();
             let mut shard = own.0.lock();
-            if !shard.is_awaited() {
-                change(&mut shard);
-                return woken;
-            }
-            self.at_each_counter(own, &mut shard, now, &mut woken, |counter| counter.serve());
+            let mut woken =
+                self.at_each_counter(own, &mut shard, Some(now), |counter| counter.serve());
             change(&mut shard);
-            self.at_each_counter(own, &mut shard, now, &mut woken, |counter| {
-                counter.relimited();
-            });
+            woken.extend(
+                self.at_each_counter(own, &mut shard, Some(now), |counter| counter.relimited()),
+            );
             woken
         }
 
@@ -347,9 +362,12 @@ mod queues {
             own: &OwnLine<K, L>,
             shard: &mut Shard<K, L>,
             now: Option<Timestamp>,
-            woken: &mut Vec<Waker>,
             ask: impl Fn(&mut Counter<'_, L>),
-        ) {
+        ) -> Vec<Waker> {
+            let mut woken = Vec::new();
+            if !shard.is_awaited() {
+                return woken;
+            }
             let is_own = |hash: u64| std::ptr::eq(self.shard(hash), &raw const own.0);
             let instant = match now {
                 Some(now) => shard.date_for_good(&self.denials, now),
@@ -359,10 +377,7 @@ mod queues {
             let mut latest = None;
             self.queues.for_each(is_own, |hash, key, queue| {
                 let left = shard.ask_client(hash, key, |limiter, state| {
-                    let mut counter = Counter::new(limiter, state, queue, instant);
-                    if now.is_none() {
-                        counter = counter.undated();
-                    }
+                    let mut counter = Counter::new(limiter, state, queue, (instant, now.is_some()));
                     ask(&mut counter);
                     counter.closed()
                 });
@@ -382,6 +397,7 @@ mod queues {
             if let Some(charged_at) = latest {
                 shard.served(&self.denials, now, charged_at);
             }
+            woken
         }
 
         /// Whether somebody waits for a client of this store.
@@ -418,10 +434,7 @@ mod queues {
             };
             // A client that is awaited is known: it is not forgotten until nobody waits for it.
             let done = shard.ask_known((hash, key), |limiter, state| {
-                let mut counter = Counter::new(limiter, state, queue, instant);
-                if now.is_none() {
-                    counter = counter.undated();
-                }
+                let mut counter = Counter::new(limiter, state, queue, (instant, now.is_some()));
                 let answer = ask(&mut counter);
                 (answer, counter.closed())
             });
@@ -523,10 +536,23 @@ mod no_queues {
             false
         }
 
-        pub(in super::super) fn around_change(
+        pub(in super::super) fn serve_queues(
+            &self,
+            _own: &OwnLine<K, L>,
+            _now: Timestamp,
+        ) -> Vec<Waker> {
+            Vec::new()
+        }
+
+        #[cfg(feature = "serde")]
+        pub(in super::super) fn all_changed(&self, _own: &OwnLine<K, L>) -> Vec<Waker> {
+            Vec::new()
+        }
+
+        pub(in super::super) fn relimit(
             &self,
             own: &OwnLine<K, L>,
-            _now: Option<Timestamp>,
+            _now: Timestamp,
             change: impl FnOnce(&mut Shard<K, L>),
         ) -> Vec<Waker> {
             change(&mut own.0.lock());

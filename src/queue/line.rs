@@ -22,8 +22,9 @@
 //! A future can be alive and never polled again, and whoever relies on it to see to the timer waits for ever. So the timer and
 //! the head's place are left to one alone only if it is known to come when it is woken. Where that is not known, those behind it
 //! are woken too, up to the first of whom it is, or a [few dozen](AWAKE_AT_FIRST); which shows it of all of them: so each is
-//! woken once for that, and not once for everyone before it. What is left is somebody who came, and does not any more, at the very front, or a runtime
-//! that stands still with the timer: they hold up the rest until anybody asks for the same client.
+//! woken once for that, and not once for everyone before it. What is left is somebody who came, and does not any more, at the
+//! very front, or a runtime that stands still with the timer: they hold up the rest until anybody comes to wait for the same
+//! client, or asks for it.
 //!
 //! Worked example, 1 per second, burst 1, spent at 0. Costs 1, 1 join at 0: they may go at 1 s and 2 s; a check is told to
 //! come back in 3 s. The first leaves: the other may go at 1 s. Nobody's timer ends before 5 s: both were let go as of 1 s and

@@ -92,8 +92,13 @@ impl<'a, L: Limiter> Counter<'a, L> {
         limiter: &'a L,
         state: &'a mut L::State,
         queue: &'a mut Option<Box<Queue<L::State>>>,
-        instant: Instant,
+        (instant, is_stamped): (Instant, bool),
     ) -> Self {
+        let instant = match queue {
+            // Without a caller's stamp, time has come as far as the queue has seen, though nothing was charged since.
+            Some(queue) if !is_stamped => instant.not_before(queue.from()),
+            _ => instant,
+        };
         Self {
             limiter,
             state,
@@ -101,14 +106,6 @@ impl<'a, L: Limiter> Counter<'a, L> {
             instant,
             left: Left::default(),
         }
-    }
-
-    /// The same, without a caller's stamp: time has come as far as the queue has seen, though nothing was charged since.
-    pub(crate) fn undated(mut self) -> Self {
-        if let Some(queue) = &self.queue {
-            self.instant = self.instant.not_before(queue.from());
-        }
-        self
     }
 
     /// The last thing done at it: an empty queue is dropped.
@@ -320,11 +317,7 @@ pub trait Waits<Q: ?Sized>: sealed::Sealed {
     #[doc(hidden)]
     fn pass(&self, key: &Q, cost: u64, now: Timestamp) -> Option<Spent>;
 
-    /// Decides a request as a check does.
-    #[doc(hidden)]
-    fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh>;
-
-    /// Decides a request by what `take` does, and as a check does if others wait.
+    /// Decides a request by what `take` does, and as a check does if others wait. `take` is told how late the caller's stamp is, too.
     #[doc(hidden)]
     fn take_by(
         &self,
@@ -334,7 +327,7 @@ pub trait Waits<Q: ?Sized>: sealed::Sealed {
         take: impl FnMut(
             &Self::Limiter,
             &mut <Self::Limiter as Limiter>::State,
-            Timestamp,
+            (Timestamp, u64),
         ) -> Result<Decision, CostTooHigh>,
     ) -> Result<Decision, CostTooHigh>;
 
@@ -360,11 +353,6 @@ macro_rules! waits_through {
             }
 
             #[inline]
-            fn take(&self, key: &Q, cost: u64, now: Timestamp) -> Result<Decision, CostTooHigh> {
-                (**self).take(key, cost, now)
-            }
-
-            #[inline]
             fn take_by(
                 &self,
                 key: &Q,
@@ -373,7 +361,7 @@ macro_rules! waits_through {
                 take: impl FnMut(
                     &Self::Limiter,
                     &mut <Self::Limiter as Limiter>::State,
-                    Timestamp,
+                    (Timestamp, u64),
                 ) -> Result<Decision, CostTooHigh>,
             ) -> Result<Decision, CostTooHigh> {
                 (**self).take_by(key, cost, now, take)

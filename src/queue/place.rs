@@ -156,7 +156,7 @@ impl Place {
     }
 }
 
-/// No lock of it is left by a panic in a state that is not sound: nothing in it is more than a word long.
+/// Under its lock one value is put in another's place, which no panic can leave half done.
 impl RefUnwindSafe for Place {}
 impl UnwindSafe for Place {}
 

@@ -184,7 +184,8 @@ impl<S, C, T> Waiting<S, C, T> {
     }
 
     /// Lets each who had to wait go up to `most` later than its turn, at random: for a crowd that was refused together and
-    /// would arrive together somewhere else. It never goes earlier, and what it spends is spent at its turn.
+    /// would arrive together somewhere else. It never goes earlier, and what it spends is spent at its turn. Those who are let go
+    /// have a timer each until then.
     #[must_use]
     pub fn with_jitter_up_to(mut self, most: Duration) -> Self {
         self.jitter = Jitter::up_to(most);

@@ -221,7 +221,9 @@ fn book<S: Waits<Q, Limiter: Book>, Q: ?Sized>(
 ) -> Result<(Booked, u64), WaitError> {
     loop {
         let mut outcome = None;
-        let decision = store.take_by(key, cost, now, |limiter, state, at| {
+        let decision = store.take_by(key, cost, now, |limiter, state, (at, late_ns)| {
+            // Waits are counted from the caller's own stamp.
+            let max_wait_ns = max_wait_ns.saturating_sub(late_ns);
             let booked = limiter.book(state, at, cost, max_wait_ns)?;
             let stands = limiter.peek(state, at, cost)?;
             outcome = Some(booked);
@@ -237,19 +239,7 @@ fn book<S: Waits<Q, Limiter: Book>, Q: ?Sized>(
             return Err(WaitError::StoreFull(Box::new(decision)));
         }
         match outcome {
-            Some(Ok(booking)) => {
-                let wait_ns = decision.delay_ns();
-                if wait_ns <= max_wait_ns {
-                    return Ok((Booked::InState(booking), wait_ns));
-                }
-                // By the caller's own stamp, which is late, it is too long.
-                store.at_counter(key, Some(now), |counter| {
-                    counter.change(|limiter, state, at| limiter.cancel(state, at, &booking))
-                });
-                let refusal =
-                    Decision::behind_others(&decision, (0, wait_ns), decision.debt(), now);
-                return Err(WaitError::TooLong(Box::new(refusal)));
-            }
+            Some(Ok(booking)) => return Ok((Booked::InState(booking), decision.delay_ns())),
             Some(Err(_)) => return Err(WaitError::TooLong(Box::new(decision))),
             // It was refused because others wait.
             None => {}

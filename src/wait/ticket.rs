@@ -11,8 +11,6 @@ use super::error::WaitError;
 use super::sleep::Timers;
 use super::{Turn, Waiting};
 use crate::clock::Clock;
-use crate::decision::Decision;
-use crate::error::CostTooHigh;
 use crate::limiter::Limiter;
 use crate::queue::{Counter, Place, Waits};
 use crate::time::Timestamp;
@@ -191,7 +189,13 @@ impl<F: Future<Output = ()>> Ticket<F> {
                 return Ok(());
             }
             // Nobody waits for a client that is not known: it is a newcomer.
-            match take_undelayed(&waiting.store, key, self.cost, now) {
+            let cost = self.cost;
+            let decision = waiting
+                .store
+                .take_by(key, cost, now, |limiter, state, (at, _)| {
+                    limiter.check_undelayed(state, at, cost)
+                });
+            match decision {
                 Ok(decision) if decision.is_allowed() && decision.delay_ns() == 0 => {
                     return Err(Ok(Turn::new(decision.spent())));
                 }
@@ -306,21 +310,6 @@ where
     // Its timers are over before the clock says so: others shall run in between.
     context.waker().wake_by_ref();
     Poll::Pending
-}
-
-/// Decides a request as a check does, but spends nothing if it would have to be delayed.
-fn take_undelayed<S: Waits<Q>, Q: ?Sized>(
-    store: &S,
-    key: &Q,
-    cost: u64,
-    now: Timestamp,
-) -> Result<Decision, CostTooHigh> {
-    if S::Limiter::SHAPES {
-        return store.take_by(key, cost, now, |limiter, state, now| {
-            limiter.check_undelayed(state, now, cost)
-        });
-    }
-    store.take(key, cost, now)
 }
 
 /// How often a timer that is over too soon is set anew before others get their turn.
