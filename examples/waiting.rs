@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tollgate::wait::{WaitError, Waiting};
-use tollgate::{Direct, Keyed, LeakyBucket, Quota, TokenBucket};
+use tollgate::{Direct, Keyed, LeakyBucket, Quota, SlidingLog, TokenBucket};
 
 fn main() -> Result<(), Box<dyn Error>> {
     under_tokio()?;
-    on_threads()?;
+    shaped_threads()?;
+    threads_of_all_costs()?;
     Ok(())
 }
 
@@ -58,7 +59,7 @@ fn under_tokio() -> Result<(), Box<dyn Error>> {
 }
 
 /// Threads that a leaky bucket lets through one after the other.
-fn on_threads() -> Result<(), Box<dyn Error>> {
+fn shaped_threads() -> Result<(), Box<dyn Error>> {
     let shaper = Waiting::on_threads(Direct::new(LeakyBucket::new(Quota::per_second(100))));
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -75,6 +76,37 @@ fn on_threads() -> Result<(), Box<dyn Error>> {
         started.elapsed().as_secs_f64() * 1e3
     );
     on_time("threads", started.elapsed(), Duration::from_millis(90))
+}
+
+/// Threads that ask for one unit again and again, and one that asks for ten.
+fn threads_of_all_costs() -> Result<(), Box<dyn Error>> {
+    let limiter = Direct::new(SlidingLog::new(Quota::new(10, Duration::from_millis(20))?));
+    let waiting = Waiting::on_threads(&limiter);
+    let started = Instant::now();
+    let granted = std::thread::scope(|scope| {
+        let threads: Vec<_> = [1, 1, 1, 10]
+            .map(|cost| {
+                let waiting = &waiting;
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        waiting.until_allowed_n(&(), cost).block()?;
+                    }
+                    Ok::<u64, WaitError>(5 * cost)
+                })
+            })
+            .into();
+        let mut granted = 0;
+        for thread in threads {
+            granted += thread.join().expect("it does not panic")?;
+        }
+        Ok::<u64, WaitError>(granted)
+    })?;
+    println!(
+        "threads: {granted} units in {:.1} ms",
+        started.elapsed().as_secs_f64() * 1e3
+    );
+    // 65 units, ten in any 20 ms.
+    on_time("threads", started.elapsed(), Duration::from_millis(120))
 }
 
 /// Never earlier; how much later is up to the machine, and a second is a fault.

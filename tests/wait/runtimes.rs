@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::wait::{WaitError, Waiting};
+use tollgate::wait::Waiting;
 use tollgate::{Clock, Direct, Keyed, LeakyBucket, Quota, SlidingLog, TokenBucket};
 
 use crate::sim::{START, Sim, clock, manual, ms, went_at};
@@ -85,38 +85,52 @@ mod under_tokio {
         assert_eq!(started.elapsed(), ms(500));
     }
 
-    /// On worker threads and real time, where anything may come in any order: everyone is served, and never too many.
+    /// On worker threads, where anything may come in any order, some of which give up: everyone else is served, and nobody twice.
+    /// (It is over within ten simulated seconds, as is the one below.)
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn on_many_threads_everyone_is_served() {
-        let store: Arc<Keyed<u64, _>> = Arc::new(Keyed::new(TokenBucket::new(
-            Quota::new(1_000, ms(10)).unwrap(),
-        )));
-        let waiting = Arc::new(Waiting::on_tokio(store));
+        let clock = clock();
+        let store: Keyed<u64, _> =
+            Keyed::new(TokenBucket::new(Quota::new(1_000, ms(500)).unwrap()));
+        let waiting = Arc::new(manual(store, &clock));
         let tasks: Vec<_> = (0..2_000_u64)
             .map(|task| {
                 let waiting = Arc::clone(&waiting);
                 tokio::spawn(async move {
                     let (key, cost) = (task % 3, 1 + task % 7);
-                    if task % 5 == 0 {
-                        let turn = waiting.until_allowed_n(&key, cost);
-                        let _ = time::timeout(Duration::from_micros(task % 700), turn).await;
-                        return 0;
-                    }
                     let turn = waiting.until_allowed_n(&key, cost).await.unwrap();
                     turn.receipt().map_or(0, |receipt| receipt.cost())
                 })
             })
             .collect();
-        let mut granted = 0;
-        for task in tasks {
-            granted += task.await.unwrap();
+        for task in tasks.iter().step_by(5) {
+            task.abort();
         }
-        let asked: u64 = (0..2_000)
-            .filter(|task| task % 5 > 0)
-            .map(|task| 1 + task % 7)
-            .sum();
-        assert_eq!(granted, asked);
+        while tasks.iter().any(|task| !task.is_finished()) {
+            if clock.advance_to_next_sleeper().is_none() {
+                tokio::task::yield_now().await;
+            }
+        }
+        let mut granted = 0;
+        for (index, task) in tasks.into_iter().enumerate() {
+            let stays = index % 5 > 0;
+            match task.await {
+                Ok(units) => granted += units,
+                Err(aborted) => assert!(aborted.is_cancelled() && !stays, "{index}: {aborted}"),
+            }
+        }
+        let asked = |of: fn(u64) -> bool| {
+            (0..2_000)
+                .filter(|task| of(*task))
+                .map(|task| 1 + task % 7)
+                .sum::<u64>()
+        };
+        assert!(
+            granted >= asked(|task| task % 5 > 0) && granted <= asked(|_| true),
+            "{granted}"
+        );
         assert!((0..3).all(|key| waiting.waiters(&key) == 0));
+        assert_eq!(clock.sleepers(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -210,32 +224,24 @@ fn threads_wait_in_turn() {
     assert!(clock.now() >= START + ms(2_000));
 }
 
-/// On the system's clock and without a runtime: threads that wait, and one that asks for much.
+/// One that lingers by its jitter has gone, but for its task: dropped, it gives back what it has spent.
 #[test]
-fn threads_on_the_systems_clock() {
-    let limiter = Direct::new(SlidingLog::new(Quota::new(10, ms(5)).unwrap()));
-    let waiting = Waiting::on_threads(&limiter);
-    let granted = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for cost in [1, 1, 1, 10] {
-            let (waiting, granted) = (&waiting, &granted);
-            scope.spawn(move || {
-                for _ in 0..10 {
-                    let turn = waiting.until_allowed_n(&(), cost).block().unwrap();
-                    granted.fetch_add(
-                        turn.receipt().map_or(0, |receipt| receipt.cost()) as usize,
-                        Ordering::Relaxed,
-                    );
-                }
-            });
-        }
-    });
-    assert_eq!(granted.into_inner(), 130);
-    let tight = waiting.until_allowed_n(&(), 10).within(Duration::ZERO);
-    match tight.block() {
-        Ok(_) | Err(WaitError::TooLong(_)) => {}
-        Err(other) => panic!("{other}"),
-    }
+fn one_that_lingers_may_give_up() {
+    let limiter = Direct::new(TokenBucket::new(Quota::per_second(10)).with_burst(1));
+    let clock = clock();
+    let waiting = manual(&limiter, &clock).with_jitter(|| ms(1_000));
+    assert!(limiter.allow(START));
+    let mut sim = Sim::default();
+    let (lingers, told) = sim.wait(&clock, waiting.until_allowed(&()));
+    sim.run_until(&clock, START + ms(100));
+    assert!(
+        told.borrow().is_none() && clock.sleepers() == 1,
+        "it lingers"
+    );
+    assert!(!limiter.allow(clock.now()), "its unit is spent");
+    sim.drop_task(lingers);
+    assert_eq!(clock.sleepers(), 0);
+    assert!(limiter.allow(clock.now()), "it was given back");
 }
 
 /// Timers that end too early, as a broken runtime's would, cost polls and change nothing.

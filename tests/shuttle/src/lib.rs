@@ -177,3 +177,27 @@ fn a_crowd_and_an_operator() {
         assert_eq!((waiting.waiters(&()), clock.sleepers()), (0, 0));
     });
 }
+
+/// A booking without a longest wait is never "too long": it was, when those whom it stood behind left between two looks.
+#[test]
+fn a_booking_beside_one_who_comes_and_leaves() {
+    shake(|| {
+        let clock = ManualClock::new(START);
+        let limiter = Arc::new(Direct::new(TokenBucket::new(TWO)));
+        assert!(limiter.check_n(2, START).expect("it fits").is_allowed());
+        let waiting = Waiting::new(limiter.clone(), clock.clone(), clock.clone());
+        let leaves = thread::spawn(move || {
+            let mut turn = Box::pin(waiting.until_allowed(&()));
+            let polled = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+        });
+        let booked = limiter
+            .reserve(2, START, Duration::MAX)
+            .expect("it can wait");
+        assert!(booked.act_at() <= START + Duration::from_millis(1_500));
+        booked.keep();
+        leaves.join().expect("it does not panic");
+        let after = limiter.peek(START + Duration::from_secs(10));
+        assert!(after.is_allowed());
+    });
+}
